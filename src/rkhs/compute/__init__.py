@@ -1,0 +1,26 @@
+"""The hot loops, the threads that run them and the random bits; no policy here."""
+
+from rkhs.compute._bits import uniform
+from rkhs.compute._distances import l1_distances, one_plus_square_products, squared_distances
+from rkhs.compute._draws import SAMPLINGS, Draw, IndependentDraw, OrthogonalDraw, QuasiDraw
+from rkhs.compute._elementwise import cosines, exponential
+from rkhs.compute._memory import available_memory
+from rkhs.compute._threads import core_count, slices, tile_map
+
+__all__ = [
+    "SAMPLINGS",
+    "Draw",
+    "IndependentDraw",
+    "OrthogonalDraw",
+    "QuasiDraw",
+    "available_memory",
+    "core_count",
+    "cosines",
+    "exponential",
+    "l1_distances",
+    "one_plus_square_products",
+    "slices",
+    "squared_distances",
+    "tile_map",
+    "uniform",
+]

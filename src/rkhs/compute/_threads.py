@@ -1,0 +1,91 @@
+"""Tiles over threads: both cores busy, and the same bits for any number of them.
+
+Each tile is computed by one thread with a single-threaded BLAS, so its value depends on
+the tile alone; results come back in order, so sums over tiles do not depend on the
+number of threads either.
+"""
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from threadpoolctl import ThreadpoolController
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class _SingleThreadedBlas:
+    """Holds BLAS at one thread while anyone is inside; safe to enter from many threads."""
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._controller = None
+        self._limit = None
+
+    def __enter__(self):
+        with self._lock:
+            if self._inside == 0:
+                if self._controller is None:
+                    import scipy.linalg  # noqa: F401  its BLAS must be loaded to be found
+
+                    self._controller = ThreadpoolController()
+                self._limit = self._controller.limit(limits=1, user_api="blas")
+                self._limit.__enter__()
+            self._inside += 1
+
+    def __exit__(self, *exception):
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limit.__exit__(*exception)
+
+
+_single_threaded_blas = _SingleThreadedBlas()
+
+
+def core_count(n_jobs: int | None) -> int:
+    """Threads for `n_jobs`: None and -1 mean every core, -2 all but one, and so on."""
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+    cores = available or os.cpu_count() or 1
+    if n_jobs is None:
+        return cores
+    if n_jobs == 0:
+        raise ValueError("n_jobs=0 has no meaning; use a positive number, or None for all cores.")
+    return n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
+
+
+def slices(total: int, size: int) -> list[slice]:
+    """Consecutive slices of at most `size` that cover ``range(total)``."""
+    return [slice(start, min(start + size, total)) for start in range(0, total, size)]
+
+
+def tile_map(
+    function: Callable[[T], R], tiles: Iterable[T], n_jobs: int | None = None
+) -> Iterator[R]:
+    """Apply `function` to each tile on several threads and yield the results in order.
+
+    At most two results a thread wait at any time, so memory stays bounded.
+    """
+    tiles = list(tiles)
+    n_threads = min(core_count(n_jobs), len(tiles))
+    with _single_threaded_blas:
+        if n_threads <= 1:
+            yield from map(function, tiles)
+            return
+        with ThreadPoolExecutor(n_threads) as executor:
+            pending: deque = deque()
+            try:
+                for tile in tiles:
+                    pending.append(executor.submit(function, tile))
+                    if len(pending) >= 2 * n_threads:
+                        yield pending.popleft().result()
+                while pending:
+                    yield pending.popleft().result()
+            finally:
+                for future in pending:
+                    future.cancel()

@@ -1,0 +1,59 @@
+"""Rows of an array or a sparse matrix, dense one block at a time."""
+
+import numpy as np
+from scipy import sparse
+
+from rkhs.compute import slices, uniform
+
+_KEY_STREAM = 1301
+_BLOCK = 65_536
+
+
+class RowSource:
+    """A table that is read in blocks, never copied whole.
+
+    Whatever its type (float, small integers, a memory map, a sparse matrix), a block
+    comes out as a dense array of numbers.
+
+    Parameters
+    ----------
+    X : array, memory map or sparse matrix of shape (rows, columns)
+    rows : array of int, optional
+        Which rows of X, and in which order; all by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rkhs.data import RowSource
+    >>> RowSource(np.eye(3), rows=[2, 0])[0:1]
+    array([[0., 0., 1.]])
+    """
+
+    def __init__(self, X, rows=None):
+        self._X = X.tocsr() if sparse.issparse(X) else X
+        self._rows = None if rows is None else np.asarray(rows)
+        count = X.shape[0] if self._rows is None else len(self._rows)
+        self.shape = (count, X.shape[1])
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, rows) -> np.ndarray:
+        """The dense block of a slice or an array of row numbers."""
+        if self._rows is not None:
+            rows = self._rows[rows]
+        block = self._X[rows]
+        return block.toarray() if sparse.issparse(block) else np.asarray(block)
+
+
+def row_keys(source: RowSource, seed: int) -> np.ndarray:
+    """Random 64-bit keys that depend on what a row holds: equal rows have equal keys."""
+    odd = (uniform(seed, _KEY_STREAM, 0, (source.shape[1],)) * 2.0**63).astype(np.uint64)
+    odd = odd * np.uint64(2) + np.uint64(1)
+    keys = np.empty(len(source), np.uint64)
+    for rows in slices(len(source), _BLOCK):
+        bits = np.ascontiguousarray(source[rows], dtype=np.float64).view(np.uint64)
+        mixed = (bits ^ (bits >> np.uint64(29))) * odd
+        total = (mixed ^ (mixed >> np.uint64(32))).sum(axis=1, dtype=np.uint64)
+        keys[rows] = (total ^ (total >> np.uint64(31))) * np.uint64(0x9E3779B97F4A7C15)
+    return keys

@@ -1,0 +1,68 @@
+"""The one loop that steps a solver."""
+
+import time
+import warnings
+from dataclasses import dataclass
+
+from sklearn.exceptions import ConvergenceWarning
+
+from rkhs.expansion import Expansion
+from rkhs.monitor import Monitor, Result
+from rkhs.problem import Problem
+from rkhs.solvers import Solver
+from rkhs.solvers._base import State
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a run gave.
+
+    Attributes
+    ----------
+    expansion : Expansion
+    state : State
+        The solver's last state, or the best on the validation rows.
+    result : Result
+        Why the run ended.
+    history : list of dict
+        One row an epoch.
+    """
+
+    expansion: Expansion
+    state: State
+    result: Result
+    history: list[dict]
+
+
+def run(
+    problem: Problem,
+    solver: Solver,
+    monitor: Monitor | None = None,
+    max_epochs: int | None = None,
+    time_budget: float | None = None,
+) -> Fit:
+    """Step a solver until it converges, the budget ends, or someone stops it."""
+    monitor = Monitor() if monitor is None else monitor
+    max_epochs = solver.max_epochs if max_epochs is None else max_epochs
+    begin = time.perf_counter()
+    state = solver.init(problem)
+    result: Result | None = None
+    while result is None:
+        monitor.begin_epoch()
+        state = solver.step(problem, state)
+        seconds = time.perf_counter() - begin
+        result = monitor.end_epoch(problem, solver, state, seconds)
+        if result is None and time_budget is not None and seconds >= time_budget:
+            result = Result.TIME_BUDGET
+        if result is None and len(monitor.history) >= max_epochs:
+            result = Result.MAX_EPOCHS
+    if result is Result.MAX_EPOCHS and solver.seeks_tolerance:
+        warnings.warn(
+            f"{type(solver).__name__} stopped after {max_epochs} epochs before it reached "
+            "its tolerance. Raise max_epochs, tol or alpha.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    if monitor.best_state is not None:
+        state = monitor.best_state
+    return Fit(solver.finish(problem, state), state, result, monitor.history)

@@ -1,0 +1,79 @@
+"""What "auto" means: the one place that holds these rules.
+
+| what | rule |
+|---|---|
+| features | none (the kernel's whole space) up to 2,000 rows; beyond, `Nystrom` |
+| centres | 8 sqrt(n), between 500 and 10,000, their matrices within a quarter of the memory |
+| solver | `Exact` up to 2,000 rows without features; else by the loss: `ConjugateGradient` for the squared error, `NewtonCG` for other smooth losses, `SGD` for losses with a kink |
+| alpha | 1 / n, n the sum of the sample weights: scikit-learn's ``KernelRidge(alpha=1)`` and ``SVC(C=1)`` |
+| length scale | per column the standard deviation, times the median distance (see `rkhs.kernels`) |
+"""
+
+import re
+
+import numpy as np
+
+from rkhs.compute import available_memory
+from rkhs.features import FEATURES, FeatureMap, Nystrom
+from rkhs.losses import Loss
+from rkhs.registry import build
+from rkhs.solvers import SGD, SOLVERS, ConjugateGradient, Exact, NewtonCG, Solver
+
+SMALL = 2000
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_BINARY_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+
+
+def choose(
+    n_rows: int, loss: Loss, features, solver, memory: int, random_state, tol
+) -> tuple[FeatureMap | None, Solver]:
+    """Feature map (unfitted) and solver for names, objects, None and "auto"."""
+    small = n_rows <= SMALL
+    wants_whole_space = isinstance(solver, Exact) or solver == "exact"
+    if isinstance(features, str) and features == "auto":
+        if small or wants_whole_space:
+            features = None
+        else:
+            largest = int(np.sqrt(memory / 4 / 32))
+            n_centers = int(np.clip(8 * np.sqrt(n_rows), 500, 10_000))
+            features = Nystrom(max(1, min(n_centers, largest)), random_state=random_state)
+    elif features is not None:
+        features = build(features, FEATURES, FeatureMap, "features", random_state=random_state)
+        if features.random_state is None:
+            features.random_state = random_state
+    if isinstance(solver, str) and solver == "auto":
+        kind = _solver_for(loss, small and features is None)
+        solver = kind() if tol is None else kind(tol=tol)
+    else:
+        given = {} if tol is None else {"tol": tol}
+        if given and not isinstance(solver, str):
+            raise ValueError(
+                f"tol={tol!r} and solver={solver!r} were both given. Set tol in the solver alone."
+            )
+        solver = build(solver, SOLVERS, Solver, "solver", **given)
+    return features, solver
+
+
+def _solver_for(loss: Loss, exact: bool) -> type[Solver]:
+    if exact:
+        return Exact
+    if loss.quadratic:
+        return ConjugateGradient
+    return SGD if loss.curvature is None else NewtonCG
+
+
+def parse_memory(limit) -> int:
+    """Bytes of a memory limit: a number, "2GB", "512 MiB", or "auto" for half of what is free."""
+    if isinstance(limit, str):
+        if limit == "auto":
+            return available_memory() // 2
+        match = re.fullmatch(r"\s*([0-9.]+)\s*([kmgt]?)(i?)b?\s*", limit.lower())
+        if match and match[1].count(".") <= 1 and match[1] != ".":
+            units = _BINARY_UNITS if match[3] else _UNITS
+            if match[2] in units:
+                return int(float(match[1]) * units[match[2]])
+    elif np.isreal(limit) and not isinstance(limit, bool) and limit is not None and limit > 0:
+        return int(limit)
+    raise ValueError(
+        f'memory_limit must be "auto", a number of bytes or a size such as "2GB"; got {limit!r}.'
+    )

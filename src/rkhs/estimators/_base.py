@@ -1,0 +1,321 @@
+"""Everything that classifier and regressor share: from a table to a fitted function."""
+
+import contextlib
+import numbers
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.callback import CallbackSupportMixin
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from rkhs.data import RowSource, row_keys
+from rkhs.driver import run
+from rkhs.estimators._auto import choose, parse_memory
+from rkhs.estimators._progress import progress_for
+from rkhs.features._base import new_seed, sample_rows
+from rkhs.kernels import KERNELS, Kernel
+from rkhs.losses import LOSSES, Loss
+from rkhs.monitor import Monitor, Validation
+from rkhs.operators import KernelOperator
+from rkhs.problem import Problem
+from rkhs.registry import build
+
+_DTYPES = {"float32": np.float32, "float64": np.float64}
+
+SHARED_PARAMETERS = """kernel : str or Kernel, default="gaussian"
+        Name in snake_case, or a kernel built by hand with its own length scale.
+    loss : str or Loss
+    features : str, FeatureMap, None or "auto", default="auto"
+        None is the kernel's whole space, with every training row a centre.
+    solver : str, Solver or "auto", default="auto"
+    alpha : float or "auto", default="auto"
+        Weight of the penalty ``alpha/2 ||f||^2`` next to the mean loss; "auto" is 1 / n.
+    length_scale : "auto", "median", float or array of shape (n_columns,), default="auto"
+        For a kernel given by name. "auto" gives each column a scale of its own from its
+        standard deviation; "median" one scale for all (images, one-hot columns).
+    max_epochs : int, optional
+        Largest number of the solver's steps; by default the solver's own.
+    time_budget : float, optional
+        Seconds after which no further step begins.
+    tol : float, optional
+        For a solver given by name.
+    validation_fraction : float, default=0.1
+        Share of the rows (by weight) kept apart when `early_stopping` is on.
+    early_stopping : bool, default=False
+        Stop when the loss on those rows no longer falls, and keep the best epoch.
+    memory_limit : "auto", int or str, default="auto"
+        What a fit may use beyond the table itself: bytes, or "2GB"; "auto" is half of what
+        is free. What would not fit is recomputed instead of kept.
+    n_jobs : int, optional
+        Threads; all cores by default. Results do not depend on it.
+    random_state : int, RandomState or None
+    verbose : bool or "auto", default="auto"
+        A progress bar: "auto" shows one in a terminal after two seconds.
+    warm_start : bool, default=False
+        Start from the last fit's coefficients if they fit the new problem.
+    dtype : "auto", "float32" or "float64", default="auto"
+        Precision of tiles and coefficients: float64 for `Exact`, else float32."""
+
+
+class KernelMachine(CallbackSupportMixin, BaseEstimator):
+    """Shared parameters and the road from a table to an expansion."""
+
+    task = ""
+
+    def __init__(
+        self,
+        kernel="gaussian",
+        loss="",
+        features="auto",
+        solver="auto",
+        alpha="auto",
+        length_scale="auto",
+        max_epochs=None,
+        time_budget=None,
+        tol=None,
+        validation_fraction=0.1,
+        early_stopping=False,
+        memory_limit="auto",
+        n_jobs=None,
+        random_state=None,
+        verbose="auto",
+        warm_start=False,
+        dtype="auto",
+    ):
+        self.kernel = kernel
+        self.loss = loss
+        self.features = features
+        self.solver = solver
+        self.alpha = alpha
+        self.length_scale = length_scale
+        self.max_epochs = max_epochs
+        self.time_budget = time_budget
+        self.tol = tol
+        self.validation_fraction = validation_fraction
+        self.early_stopping = early_stopping
+        self.memory_limit = memory_limit
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.warm_start = warm_start
+        self.dtype = dtype
+
+    def _check_parameters(self):
+        if self.alpha != "auto" and not (_is_number(self.alpha) and 0 <= self.alpha < np.inf):
+            raise ValueError(f'alpha must be "auto" or a number >= 0, got {self.alpha!r}.')
+        for name in ("max_epochs", "time_budget"):
+            value = getattr(self, name)
+            if value is not None and not (_is_number(value) and value > 0):
+                raise ValueError(f"{name} must be positive or None, got {value!r}.")
+        if not (_is_number(self.validation_fraction) and 0 < self.validation_fraction < 1):
+            raise ValueError(
+                f"validation_fraction must lie between 0 and 1, got {self.validation_fraction!r}."
+            )
+        if self.dtype not in ("auto", *_DTYPES):
+            raise ValueError(f'dtype must be "auto", "float32" or "float64", got {self.dtype!r}.')
+
+    def _build_loss(self) -> Loss:
+        loss = build(self.loss, LOSSES, Loss, "loss")
+        if self.task not in loss.tasks:
+            fitting = [repr(name) for name, kind in LOSSES.items() if self.task in kind.tasks]
+            raise ValueError(
+                f"{loss!r} is not a loss for {self.task}. Use one of {', '.join(fitting)}."
+            )
+        loss.check()
+        return loss
+
+    def _build_kernel(self) -> Kernel:
+        if not isinstance(self.kernel, str) and not (
+            isinstance(self.length_scale, str) and self.length_scale == "auto"
+        ):
+            raise ValueError(
+                f"length_scale={self.length_scale!r} and kernel={self.kernel!r} were both given. "
+                "Set length_scale in the kernel alone."
+            )
+        return build(self.kernel, KERNELS, Kernel, "kernel", length_scale=self.length_scale)
+
+    def _checked_weight(self, sample_weight, X):
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        if not weight.sum() > 0:
+            raise ValueError("All sample weights are zero: no row counts. Give positive weights.")
+        return weight
+
+    def _fit(self, X, target, weight, loss, y, sample_weight):
+        """Fit the function to targets (rows, outputs); returns self."""
+        self._check_parameters()
+        memory = parse_memory(self.memory_limit)
+        seed = new_seed(self.random_state)
+        kernel = self._build_kernel()
+        features, solver = choose(
+            X.shape[0], loss, self.features, self.solver, memory, seed, self.tol
+        )
+        alpha = 1.0 / weight.sum() if self.alpha == "auto" else float(self.alpha)
+        solver.check(loss, features is not None, alpha)
+        dtype = np.dtype(solver.dtype if self.dtype == "auto" else _DTYPES[self.dtype])
+        train, held_out = self._split(RowSource(X), weight, seed)
+        source = RowSource(X, train)
+        validation = None
+        if held_out is not None:
+            validation = Validation(RowSource(X, held_out), target[held_out], weight[held_out])
+            target, weight = target[train], weight[train]
+        problem = self._problem(
+            kernel, loss, features, solver, alpha, source, target, weight, memory, dtype, seed
+        )
+        max_epochs = solver.max_epochs if self.max_epochs is None else self.max_epochs
+        with self._progress():
+            context = self._init_callback_context(max_subtasks=max_epochs)
+            metadata = None if sample_weight is None else {"sample_weight": sample_weight}
+            told = {"estimator": self, "X": X, "y": y, "metadata": metadata}
+            context.call_on_fit_task_begin(**told)
+            epochs = []
+
+            def before_step():
+                epochs.append(context.subcontext(task_name="epoch").call_on_fit_task_begin(**told))
+
+            def after_step(state):
+                return epochs[-1].call_on_fit_task_end(
+                    **told,
+                    reconstruction_attributes=lambda: {
+                        "expansion_": solver.finish(problem, state),
+                        "loss_": loss,
+                    },
+                )
+
+            monitor = Monitor(validation, before_step=before_step, after_step=after_step)
+            fit = run(problem, solver, monitor, max_epochs, self.time_budget)
+            self._store(problem, solver, fit)
+            context.call_on_fit_task_end(**told, reconstruction_attributes=dict)
+        return self
+
+    def _split(self, source, weight, seed):
+        """Training and validation rows; each row of weight w counts w times.
+
+        Equal rows fall on the same side: none is trained on and validated with.
+        """
+        if not self.early_stopping:
+            return None, None
+        order = np.argsort(row_keys(source, seed), kind="stable")
+        share = np.cumsum(weight[order]) / weight.sum()
+        n_held_out = int(np.searchsorted(share, self.validation_fraction)) + 1
+        if n_held_out >= len(weight):
+            raise ValueError(
+                f"early_stopping with validation_fraction={self.validation_fraction!r} leaves no "
+                f"row to train on (n_samples={len(weight)}). Use more rows, or "
+                "early_stopping=False."
+            )
+        return np.sort(order[n_held_out:]), np.sort(order[:n_held_out])
+
+    def _problem(
+        self, kernel, loss, features, solver, alpha, source, target, weight, memory, dtype, seed
+    ):
+        """Fit the feature map, share out the memory, and put the problem together."""
+        start = None
+        warm = self._warm_start(features, source, target)
+        n_outputs = target.shape[1]
+        map_bytes = features.fit_bytes() if features is not None else 0
+        if map_bytes > memory:
+            self._refuse_memory(map_bytes, memory)
+        if warm is not None:
+            features, kernel, start = warm
+        elif features is not None:
+            features.fit_rows(source, weight, dtype, kernel, self.n_jobs)
+            kernel = features.kernel_
+        else:
+            kernel = kernel.resolve(*sample_rows(source, weight, seed))
+
+        def operator(keep_bytes):
+            if features is not None:
+                return features.operator(source, dtype, keep_bytes, self.n_jobs)
+            return KernelOperator(kernel, source, source, dtype, keep_bytes, self.n_jobs)
+
+        bare = operator(0)
+        free = memory - map_bytes - bare.working_bytes
+        # The solver may take half of what is left, kept tiles get the rest.
+        own = solver.memory(bare.shape, n_outputs, features is not None, max(free // 2, 0))
+        if own > free:
+            self._refuse_memory(memory - free + own, memory)
+        return Problem(
+            kernel=kernel,
+            loss=loss,
+            features=features,
+            alpha=alpha,
+            source=source,
+            target=target,
+            weight=weight / weight.sum(),
+            operator=operator(free - own),
+            seed=seed,
+            memory=free // 2,
+            n_jobs=self.n_jobs,
+            start=start,
+        )
+
+    def _warm_start(self, features, source, target):
+        """Map, kernel and coefficients of the last fit, if they suit this problem."""
+        last = getattr(self, "_last_fit", None) if self.warm_start else None
+        if last is None:
+            return None
+        last_map, last_kernel, coef = last
+        same_map = type(last_map) is type(features) and (
+            features is None or repr(_plain(last_map)) == repr(_plain(features))
+        )
+        rows = len(source) if features is None else last_map.n_outputs
+        if not same_map or coef.shape != (rows, target.shape[1]):
+            return None
+        return last_map, last_kernel, coef
+
+    def _refuse_memory(self, needed, memory):
+        raise MemoryError(
+            f"This fit needs about {needed / 1e6:,.0f} MB beyond the table, and memory_limit "
+            f"allows {memory / 1e6:,.0f} MB. Raise memory_limit, use fewer features or centres, "
+            'or features="random_fourier" with solver="sgd".'
+        )
+
+    def _store(self, problem, solver, fit):
+        self.expansion_ = fit.expansion
+        self.loss_ = problem.loss
+        self.kernel_ = problem.kernel
+        self.features_ = problem.features
+        self.solver_ = solver
+        self.alpha_ = problem.alpha
+        self.history_ = fit.history
+        self.n_iter_ = len(fit.history)
+        self.stop_reason_ = fit.result.value
+        if self.warm_start:
+            self._last_fit = problem.features, problem.kernel, fit.state.coef
+
+    @contextlib.contextmanager
+    def _progress(self):
+        """The bar that `verbose` asks for, next to the user's callbacks."""
+        mine = getattr(self, "_skl_callbacks", [])
+        extra = progress_for(self.verbose)
+        if extra:
+            self._skl_callbacks = [*mine, *extra]
+        try:
+            yield
+        finally:
+            # The bar has its own teardown in scikit-learn's fit wrapper.
+            if extra and mine:
+                self._skl_callbacks = mine
+            elif extra:
+                del self._skl_callbacks
+
+    def _decision_values(self, X) -> np.ndarray:
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False)
+        return self.expansion_.evaluate(RowSource(X), self.n_jobs)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _is_number(value):
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def _plain(feature_map):
+    """The map's parameters without its seed, which a new fit draws anew."""
+    params = feature_map.get_params()
+    params.pop("random_state")
+    return params

@@ -1,0 +1,165 @@
+"""Kernel machines for classes."""
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.callback import with_callbacks
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from rkhs.estimators._base import SHARED_PARAMETERS, KernelMachine
+from rkhs.losses import Softmax
+
+
+def _has_probability(estimator):
+    loss = getattr(estimator, "loss_", None) or estimator._build_loss()
+    if not loss.has_probability:
+        raise AttributeError(
+            f"{loss!r} does not determine probabilities. Use loss='log_loss', or "
+            "sklearn.calibration.CalibratedClassifierCV around this classifier."
+        )
+    return True
+
+
+class KernelClassifier(ClassifierMixin, KernelMachine):
+    __doc__ = f"""A kernel machine for two or more classes.
+
+    Minimises ``mean loss(f(x), y) + alpha/2 ||f||^2`` over functions of a kernel's space.
+
+    Parameters
+    ----------
+    {SHARED_PARAMETERS}
+    class_weight : dict, "balanced" or None
+        Multiplies the sample weights by class.
+
+    Notes
+    -----
+    `loss` is "log_loss" by default: logistic for two classes and softmax for more. Also
+    "squared_error", "squared_hinge", "hinge" (one-vs-rest for more than two classes).
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+    expansion_ : Expansion
+        The fitted function; `expansion_.coef` is features or centres x outputs.
+    history_ : list of dict
+        One row an epoch: seconds, objective, validation loss.
+    stop_reason_ : str
+        Why the fit ended, in a sentence.
+    kernel_, loss_, features_, solver_, alpha_
+        What was used, with every "auto" replaced.
+    n_iter_, n_features_in_, feature_names_in_
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from rkhs import KernelClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = KernelClassifier(random_state=0).fit(X, y)
+    >>> model.score(X, y) > 0.95
+    True
+    >>> model.predict_proba(X[:1]).shape
+    (1, 3)
+    """
+
+    task = "classification"
+
+    def __init__(
+        self,
+        kernel="gaussian",
+        loss="log_loss",
+        features="auto",
+        solver="auto",
+        alpha="auto",
+        length_scale="auto",
+        max_epochs=None,
+        time_budget=None,
+        tol=None,
+        validation_fraction=0.1,
+        early_stopping=False,
+        memory_limit="auto",
+        n_jobs=None,
+        random_state=None,
+        verbose="auto",
+        warm_start=False,
+        dtype="auto",
+        class_weight=None,
+    ):
+        super().__init__(
+            kernel,
+            loss,
+            features,
+            solver,
+            alpha,
+            length_scale,
+            max_epochs,
+            time_budget,
+            tol,
+            validation_fraction,
+            early_stopping,
+            memory_limit,
+            n_jobs,
+            random_state,
+            verbose,
+            warm_start,
+            dtype,
+        )
+        self.class_weight = class_weight
+
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None):
+        """Fit to a table and its classes.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (rows, columns)
+        y : array of shape (rows,)
+            Classes: numbers, strings or booleans.
+        sample_weight : array of shape (rows,), optional
+            A row of weight w counts like w copies of it.
+        """
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype="numeric")
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        weight = self._checked_weight(sample_weight, X)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"KernelClassifier needs at least two classes; y has only one class, "
+                f"{self.classes_[0]!r}."
+            )
+        if self.class_weight is not None:
+            by_class = compute_class_weight(
+                self.class_weight, classes=self.classes_, y=y, sample_weight=weight
+            )
+            weight = weight * by_class[codes]
+        loss = self._build_loss()
+        if self.loss == "log_loss" and len(self.classes_) > 2:
+            loss = Softmax()
+        target = loss.encode(codes, len(self.classes_))
+        return self._fit(X, target, weight, loss, y, sample_weight)
+
+    def decision_function(self, X):
+        """Decision values: (rows,) for two classes, positive for the second; else a column each."""
+        f = self._decision_values(X)
+        if len(self.classes_) > 2:
+            return f
+        return f[:, 0] if f.shape[1] == 1 else f[:, 1] - f[:, 0]
+
+    def predict(self, X):
+        """The most likely class of each row."""
+        f = self._decision_values(X)
+        return self.classes_[self.loss_.predict(f)]
+
+    @available_if(_has_probability)
+    def predict_proba(self, X):
+        """Class probabilities, columns in the order of `classes_`."""
+        f = self._decision_values(X).astype(np.float64)
+        return self.loss_.probability(f)
+
+    @available_if(_has_probability)
+    def predict_log_proba(self, X):
+        """Logarithms of the class probabilities."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))

@@ -1,0 +1,116 @@
+"""Kernel machines for numbers."""
+
+from sklearn.base import RegressorMixin
+from sklearn.callback import with_callbacks
+from sklearn.utils.validation import validate_data
+
+from rkhs.estimators._base import SHARED_PARAMETERS, KernelMachine
+
+
+class KernelRegressor(RegressorMixin, KernelMachine):
+    __doc__ = f"""A kernel machine for one or several numeric targets.
+
+    Minimises ``mean loss(f(x), y) + alpha/2 ||f||^2`` over functions of a kernel's space.
+    With the squared error and ``alpha = a / n`` this is kernel ridge regression with
+    penalty a.
+
+    Parameters
+    ----------
+    {SHARED_PARAMETERS}
+
+    Notes
+    -----
+    `loss` is "squared_error" by default; also "huber", "epsilon_insensitive",
+    "absolute_error" and "pinball", whose parameters are in the units of y.
+
+    Attributes
+    ----------
+    expansion_ : Expansion
+        The fitted function; `expansion_.coef` is features or centres x outputs.
+    history_ : list of dict
+        One row an epoch: seconds, objective, validation loss.
+    stop_reason_ : str
+        Why the fit ended, in a sentence.
+    kernel_, loss_, features_, solver_, alpha_
+        What was used, with every "auto" replaced.
+    n_iter_, n_features_in_, feature_names_in_
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from rkhs import KernelRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> KernelRegressor(random_state=0).fit(X, y).predict(X[:2]).shape
+    (2,)
+    """
+
+    task = "regression"
+
+    def __init__(
+        self,
+        kernel="gaussian",
+        loss="squared_error",
+        features="auto",
+        solver="auto",
+        alpha="auto",
+        length_scale="auto",
+        max_epochs=None,
+        time_budget=None,
+        tol=None,
+        validation_fraction=0.1,
+        early_stopping=False,
+        memory_limit="auto",
+        n_jobs=None,
+        random_state=None,
+        verbose="auto",
+        warm_start=False,
+        dtype="auto",
+    ):
+        super().__init__(
+            kernel,
+            loss,
+            features,
+            solver,
+            alpha,
+            length_scale,
+            max_epochs,
+            time_budget,
+            tol,
+            validation_fraction,
+            early_stopping,
+            memory_limit,
+            n_jobs,
+            random_state,
+            verbose,
+            warm_start,
+            dtype,
+        )
+
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None):
+        """Fit to a table and its targets.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (rows, columns)
+        y : array of shape (rows,) or (rows, outputs)
+        sample_weight : array of shape (rows,), optional
+            A row of weight w counts like w copies of it.
+        """
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype="numeric", y_numeric=True, multi_output=True
+        )
+        weight = self._checked_weight(sample_weight, X)
+        self._one_output = y.ndim == 1
+        target = y.reshape(len(y), -1).astype("float64")
+        return self._fit(X, target, weight, self._build_loss(), y, sample_weight)
+
+    def predict(self, X):
+        """The fitted function on each row: (rows,), or (rows, outputs) if y had columns."""
+        f = self._decision_values(X)
+        return f[:, 0] if self._one_output else f
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

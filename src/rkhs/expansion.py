@@ -1,0 +1,82 @@
+"""Fitted functions: what predicting, saving and inspecting need, and nothing more."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rkhs.data import RowSource
+from rkhs.kernels import Kernel
+from rkhs.operators import KernelOperator, Operator
+
+if TYPE_CHECKING:
+    from rkhs.features import FeatureMap
+
+
+class Expansion:
+    """A function f(x) = sum_j coef_j phi_j(x) with one column of `coef` an output."""
+
+    coef: np.ndarray
+
+    def operator(self, source: RowSource, n_jobs=None) -> Operator:
+        """The matrix phi_j(x_i) of a row source."""
+        raise NotImplementedError
+
+    def evaluate(self, source: RowSource, n_jobs=None) -> np.ndarray:
+        """f on each row of the source, shape (rows, outputs)."""
+        if len(source) == 0:
+            return np.empty((0, self.coef.shape[1]), self.coef.dtype)
+        return self.operator(source, n_jobs).matmat(self.coef)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the function needs in a model file."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class FeatureExpansion(Expansion):
+    """Coefficients of a feature map's features.
+
+    Parameters
+    ----------
+    feature_map : FeatureMap
+        Fitted: a law and a seed, not a matrix.
+    coef : array of shape (features, outputs)
+    """
+
+    feature_map: "FeatureMap"
+    coef: np.ndarray
+
+    def operator(self, source, n_jobs=None):
+        return self.feature_map.operator(source, self.coef.dtype, n_jobs=n_jobs)
+
+    @property
+    def nbytes(self):
+        return self.coef.nbytes
+
+
+@dataclass(frozen=True)
+class KernelExpansion(Expansion):
+    """Coefficients of kernel functions at centres.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With numeric length scales.
+    centers : array of shape (centres, columns)
+    coef : array of shape (centres, outputs)
+    """
+
+    kernel: Kernel
+    centers: np.ndarray
+    coef: np.ndarray
+
+    def operator(self, source, n_jobs=None):
+        return KernelOperator(
+            self.kernel, source, RowSource(self.centers), self.coef.dtype, n_jobs=n_jobs
+        )
+
+    @property
+    def nbytes(self):
+        return self.coef.nbytes + self.centers.nbytes

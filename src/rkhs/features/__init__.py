@@ -1,0 +1,12 @@
+"""Feature maps: scikit-learn transformers that can also be multiplied."""
+
+from rkhs.features._base import FeatureMap
+from rkhs.features._fourier import RandomFourier
+from rkhs.features._nystrom import Nystrom
+
+__all__ = ["FeatureMap", "Nystrom", "RandomFourier"]
+
+FEATURES: dict[str, type[FeatureMap]] = {
+    "random_fourier": RandomFourier,
+    "nystrom": Nystrom,
+}

@@ -1,0 +1,135 @@
+"""What every feature map can do."""
+
+import numbers
+from collections.abc import Iterator
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from rkhs.compute import slices, tile_map, uniform
+from rkhs.data import RowSource
+from rkhs.expansion import FeatureExpansion
+from rkhs.kernels import KERNELS, Gaussian, Kernel
+from rkhs.kernels._length_scale import SAMPLE
+from rkhs.operators import Operator, StreamedOperator
+from rkhs.registry import build
+
+_SAMPLE_STREAM = 1001
+_ROWS = 512
+
+
+def new_seed(random_state) -> int:
+    """A seed for counter-based bits from scikit-learn's `random_state`."""
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def sample_rows(source: RowSource, weight, seed: int, size: int = SAMPLE):
+    """At most `size` rows and their weights, rows drawn as if repeated `weight` times.
+
+    Few rows are all taken. Of many, every (1/size)-th of the total weight gives one.
+    """
+    if len(source) <= size:
+        return source[slice(None)], weight
+    cumulative = np.cumsum(weight)
+    offset = uniform(seed, _SAMPLE_STREAM, 0, (size,))
+    index = np.searchsorted(cumulative, (np.arange(size) + offset) / size * cumulative[-1])
+    return source[np.minimum(index, len(source) - 1)], np.ones(size)
+
+
+class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Features z(x) with z(x).z(x') = k(x, x'), in expectation or on a subspace.
+
+    Subclasses implement `_fit_rows` (what is learnt from data), `blocks` and `n_outputs`.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        With numeric length scales.
+    seed_ : int
+        All randomness of the map.
+    """
+
+    size_parameter = ""
+
+    def fit(self, X, y=None, sample_weight=None):
+        """Choose length scales, seed and (if there are any) centres.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (rows, columns)
+        y : ignored
+        sample_weight : array of shape (rows,), optional
+            A row of weight w counts like w copies of it.
+        """
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        if not weight.sum() > 0:
+            raise ValueError("All sample weights are zero: no row counts. Give positive weights.")
+        return self.fit_rows(RowSource(X), weight, X.dtype)
+
+    def fit_rows(self, source: RowSource, weight, dtype, kernel: Kernel | None = None, n_jobs=None):
+        """`fit` on a row source; `kernel` is used if the map has none of its own."""
+        size = getattr(self, self.size_parameter)
+        if not isinstance(size, numbers.Integral) or isinstance(size, bool) or size < 1:
+            raise ValueError(f"{self.size_parameter} must be a positive integer, got {size!r}.")
+        self.seed_ = new_seed(self.random_state)
+        if self.kernel is not None:
+            kernel = build(self.kernel, KERNELS, Kernel, "kernel", length_scale="auto")
+        kernel = Gaussian("auto") if kernel is None else kernel
+        self.kernel_ = kernel.resolve(*sample_rows(source, weight, self.seed_))
+        self.n_features_in_ = source.shape[1]
+        self._fit_rows(source, weight, dtype, n_jobs)
+        return self
+
+    def _fit_rows(self, source, weight, dtype, n_jobs) -> None:
+        raise NotImplementedError
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of features."""
+        raise NotImplementedError
+
+    @property
+    def _n_features_out(self):
+        return self.n_outputs
+
+    def fit_bytes(self) -> int:
+        """Memory that fitting and holding the map takes."""
+        return 0
+
+    def blocks(self, X: np.ndarray, dtype) -> Iterator[np.ndarray]:
+        """The features of dense rows, one run of columns after the other."""
+        raise NotImplementedError
+
+    def operator(self, source: RowSource, dtype=np.float32, keep_bytes=0, n_jobs=None) -> Operator:
+        """The features of a row source as something to multiply with."""
+        return StreamedOperator(self, source, dtype, keep_bytes, n_jobs)
+
+    def expansion(self, coef: np.ndarray):
+        """The function with these coefficients."""
+        return FeatureExpansion(self, coef)
+
+    def transform(self, X):
+        """The features of X: an array of shape (rows, features), float32 if X is."""
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        source = RowSource(X)
+        out = np.empty((len(source), self.n_outputs), X.dtype)
+
+        def fill(rows):
+            start = 0
+            for block in self.blocks(source[rows], X.dtype):
+                out[rows, start : start + block.shape[1]] = block
+                start += block.shape[1]
+
+        for _ in tile_map(fill, slices(len(source), _ROWS)):
+            pass
+        return out
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

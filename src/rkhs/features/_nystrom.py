@@ -1,0 +1,100 @@
+"""Nyström features."""
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from rkhs.compute import uniform
+from rkhs.data import RowSource
+from rkhs.expansion import KernelExpansion
+from rkhs.features._base import FeatureMap
+from rkhs.features._centers import SAMPLINGS, distinct_rows
+from rkhs.operators import KernelOperator, WhitenedOperator, gram_factor
+
+_CENTER_STREAM = 1005
+
+
+class Nystrom(FeatureMap):
+    r"""Features of the subspace spanned by kernel functions of some centres.
+
+    :math:`z(x) = L^{-1} k(C, x)` with :math:`k(C, C) = L L^T`: inner products of features
+    are those of the kernel's projection on the span of the centres. [williams2001]_
+
+    Parameters
+    ----------
+    n_centers : int, default=100
+        Number of centres, at most the number of different rows.
+    kernel : str or Kernel, optional
+        By default the estimator's, or `Gaussian` with ``length_scale="auto"`` alone.
+    sampling : {"uniform", "kmeans++", "leverage"}, default="uniform"
+        Which rows become centres: any; far from each other in the kernel's own distance;
+        or by approximate ridge leverage scores [rudi2018]_.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        With numeric length scales.
+    centers_ : array of shape (n_outputs, n_columns)
+    factor_ : array of shape (n_outputs, n_outputs)
+        The lower triangular L.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rkhs.features import Nystrom
+    >>> from rkhs.kernels import Gaussian
+    >>> X = np.array([[0.0], [1.0], [3.0]])
+    >>> Z = Nystrom(3, kernel=Gaussian(), random_state=0).fit_transform(X)
+    >>> bool(np.allclose(Z @ Z.T, Gaussian()(X)))
+    True
+    """
+
+    size_parameter = "n_centers"
+
+    def __init__(self, n_centers=100, kernel=None, sampling="uniform", random_state=None):
+        self.n_centers = n_centers
+        self.kernel = kernel
+        self.sampling = sampling
+        self.random_state = random_state
+
+    def _fit_rows(self, source, weight, dtype, n_jobs):
+        if self.sampling not in SAMPLINGS:
+            names = ", ".join(map(repr, SAMPLINGS))
+            raise ValueError(f"sampling must be one of {names}; got {self.sampling!r}.")
+        possible = np.flatnonzero(weight > 0)
+        if len(possible) > self.n_centers:
+            keys = uniform(self.seed_, _CENTER_STREAM, 0, (len(source),))
+            possible = SAMPLINGS[self.sampling](
+                self.kernel_, source, weight, self.n_centers, keys, n_jobs
+            )
+        self.centers_ = distinct_rows(source[np.sort(possible)])
+        self.factor_ = gram_factor(self.kernel_, self.centers_, np.dtype(dtype))
+
+    def fit_bytes(self):
+        return 20 * self.n_centers**2  # the Gram matrix, its factor, and a smaller copy
+
+    @property
+    def n_outputs(self):
+        return len(self.centers_)
+
+    def _kernel_operator(self, source, dtype, keep_bytes=0, n_jobs=None):
+        return KernelOperator(
+            self.kernel_, source, RowSource(self.centers_), dtype, keep_bytes, n_jobs
+        )
+
+    def blocks(self, X, dtype):
+        yield from WhitenedOperator(
+            self._kernel_operator(RowSource(X), dtype), self.factor_
+        ).compute(slice(None))
+
+    def operator(self, source, dtype=np.float32, keep_bytes=0, n_jobs=None):
+        return WhitenedOperator(
+            self._kernel_operator(source, dtype, keep_bytes, n_jobs), self.factor_
+        )
+
+    def expansion(self, coef):
+        """In terms of the centres, so that predicting needs no factor."""
+        weights = solve_triangular(
+            self.factor_, coef.astype(self.factor_.dtype), lower=True, trans=1, check_finite=False
+        )
+        return KernelExpansion(self.kernel_, self.centers_, weights.astype(coef.dtype))

@@ -1,0 +1,136 @@
+"""What every kernel can do."""
+
+import numbers
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_array
+
+from rkhs.compute import slices, tile_map
+from rkhs.compute._draws import Draw
+from rkhs.kernels._length_scale import choose_length_scale
+
+_ROWS = 512
+_LARGEST_COORDINATE = 1e9  # in length scales; beyond it every decaying kernel is zero
+
+
+class Rows(NamedTuple):
+    """A block of rows in units of the length scale, as a kernel's `tile` wants it."""
+
+    values: np.ndarray
+    half_squares: np.ndarray
+
+
+class Kernel(BaseEstimator):
+    """A positive definite function of two rows.
+
+    Kernels are values: nothing in the library changes one. They add and multiply
+    (``k1 + k2``, ``k1 * k2``, ``0.3 * k``), and ``kernel(X, Y)`` is the exact Gram matrix.
+    """
+
+    def embed(self, X: np.ndarray, shift: np.ndarray, dtype) -> Any:
+        """Rows prepared for `tile`: shifted, scaled, with what is needed once per row."""
+        raise NotImplementedError
+
+    def tile(self, left: Any, right: Any, out: np.ndarray) -> None:
+        """Write the exact kernel values of two embedded blocks to `out`."""
+        raise NotImplementedError
+
+    def diag(self, X) -> np.ndarray:
+        """k(x, x) for each row."""
+        raise NotImplementedError
+
+    def frequencies(self, draw: Draw, n_columns: int) -> np.ndarray:
+        """Random frequencies of the kernel's spectral law, in turns: (points, columns)."""
+        raise ValueError(f"{self!r} has no Fourier features. Use Nystrom features.")
+
+    def needs_rotation_invariance(self) -> str | None:
+        """Name of the first part whose spectral law is not rotation invariant, or None."""
+        return None
+
+    def resolve(self, X, weight=None) -> "Kernel":
+        """The same kernel with each ``length_scale="auto"`` or "median" as a number of X."""
+        raise NotImplementedError
+
+    def __call__(self, X, Y=None) -> np.ndarray:
+        X = check_array(X, dtype=[np.float64, np.float32])
+        Y = X if Y is None else check_array(Y, dtype=[np.float64, np.float32])
+        if X.shape[1] != Y.shape[1]:
+            raise ValueError(
+                f"X has {X.shape[1]} columns and Y has {Y.shape[1]}; they must be the same."
+            )
+        dtype = np.result_type(X, Y)
+        shift = Y.mean(axis=0, dtype=np.float64)
+        right = self.embed(Y, shift, dtype)
+        gram = np.empty((len(X), len(Y)), dtype)
+
+        def fill(rows):
+            self.tile(self.embed(X[rows], shift, dtype), right, gram[rows])
+
+        for _ in tile_map(fill, slices(len(X), _ROWS)):
+            pass
+        return gram
+
+    def __add__(self, other):
+        from rkhs.kernels._composite import Sum
+
+        return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
+
+    def __mul__(self, other):
+        from rkhs.kernels._composite import Product, Scaled
+
+        if isinstance(other, Kernel):
+            return Product(self, other)
+        if isinstance(other, numbers.Real):
+            return Scaled(self, float(other))
+        return NotImplemented
+
+    __rmul__ = __mul__
+
+    def __repr__(self):  # all parameters, defaults too: errors quote it
+        params = ", ".join(f"{k}={v!r}" for k, v in self.get_params(deep=False).items())
+        return f"{type(self).__name__}({params})"
+
+
+class StationaryKernel(Kernel):
+    """A function of the scaled difference (x - x') / length_scale, with k(x, x) = 1."""
+
+    norm = "l2"  # the distance that the median trick looks at
+    per_column_median = False
+
+    def __init__(self, length_scale=1.0):
+        self.length_scale = length_scale
+
+    def _inverse_scale(self, n_columns: int) -> np.ndarray:
+        scale = self.length_scale
+        if isinstance(scale, str):
+            raise ValueError(
+                f"{self!r} has no numeric length scale yet. Call kernel.resolve(X), which "
+                "computes it from data, or give a number."
+            )
+        scale = np.asarray(scale, dtype=np.float64)
+        if scale.ndim > 1 or scale.shape not in ((), (1,), (n_columns,)):
+            raise ValueError(
+                f"length_scale has shape {scale.shape}, but the data has {n_columns} columns. "
+                "Give one number, or one per column."
+            )
+        if not (scale > 0).all():
+            raise ValueError(f"length_scale must be positive, got {self.length_scale!r}.")
+        return np.broadcast_to(1.0 / scale, (n_columns,))
+
+    def embed(self, X, shift, dtype):
+        inverse = self._inverse_scale(X.shape[1])
+        values = (X - shift) * inverse
+        np.clip(values, -_LARGEST_COORDINATE, _LARGEST_COORDINATE, out=values)
+        values = values.astype(dtype, copy=False)
+        return Rows(values, 0.5 * np.einsum("ij,ij->i", values, values))
+
+    def diag(self, X):
+        return np.ones(len(X))
+
+    def resolve(self, X, weight=None):
+        scale = choose_length_scale(
+            self.length_scale, X, weight, norm=self.norm, per_column=self.per_column_median
+        )
+        return type(self)(**{**self.get_params(deep=False), "length_scale": scale})

@@ -1,0 +1,72 @@
+"""Length scales from data: the median trick, with weights as repetitions.
+
+Both rules look at a sample of rows, give each column a unit, and multiply all units by the
+median distance of two different rows measured in them: a typical pair is then one length
+scale apart.
+
+- "median": the unit is 1 for kernels of the Euclidean distance (one length scale), and the
+  column's own median difference for products over columns.
+- "auto": the unit is the column's standard deviation, so that raw tables with columns in
+  different units work.
+
+A column that does not vary gets an infinite length scale: it is ignored.
+"""
+
+import numpy as np
+
+SAMPLE = 1000
+
+
+def weighted_median(values: np.ndarray, weight: np.ndarray) -> float:
+    """The lower median of `values`, each counted `weight` times."""
+    order = np.argsort(values, kind="stable")
+    cumulative = np.cumsum(weight[order])
+    return float(values[order[np.searchsorted(cumulative, 0.5 * cumulative[-1])]])
+
+
+def _positive_median(distances, weight) -> float:
+    positive = distances > 0  # a row's distance to its own repetitions says nothing
+    if not positive.any():
+        return 0.0
+    return weighted_median(distances[positive], weight[positive])
+
+
+def _standard_deviations(X, weight):
+    mean = np.average(X, axis=0, weights=weight)
+    deviation = np.sqrt(np.average((X - mean) ** 2, axis=0, weights=weight))
+    # Rounding leaves a constant column with a tiny deviation.
+    return np.where(deviation > 1e-12 * np.abs(mean), deviation, 0.0)
+
+
+def choose_length_scale(spec, X, weight=None, *, norm: str, per_column: bool):
+    """The number (or one per column) that `spec` stands for on the sample `X`."""
+    if not isinstance(spec, str):
+        return spec
+    if spec not in ("auto", "median"):
+        raise ValueError(
+            f'length_scale must be "auto", "median", a number or one number per column; '
+            f"got {spec!r}."
+        )
+    X = np.asarray(X, dtype=np.float64)
+    weight = np.ones(len(X)) if weight is None else np.asarray(weight, dtype=np.float64)
+    X, weight = X[weight > 0], weight[weight > 0]
+    first, second = np.triu_indices(len(X), k=1)
+    pair_weight = weight[first] * weight[second]
+    if spec == "auto":
+        unit = _standard_deviations(X, weight)
+    elif per_column:
+        unit = np.array([_positive_median(np.abs(c[first] - c[second]), pair_weight) for c in X.T])
+    else:
+        unit = np.ones(X.shape[1])
+    inverse = np.divide(1.0, unit, out=np.zeros_like(unit), where=unit > 0)
+    distances = _pair_distances(X * inverse, norm)[first, second]
+    factor = _positive_median(distances, pair_weight) or 1.0
+    if spec == "median" and not per_column:
+        return factor
+    return np.where(unit > 0, unit * factor, np.inf)
+
+
+def _pair_distances(X, norm):
+    from scipy.spatial.distance import pdist, squareform
+
+    return squareform(pdist(X, "cityblock" if norm == "l1" else "euclidean"))

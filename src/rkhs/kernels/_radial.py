@@ -1,0 +1,195 @@
+"""Kernels of the Euclidean distance, one length scale for all columns or one for each."""
+
+import numpy as np
+from scipy import special
+
+from rkhs.compute import exponential, squared_distances
+from rkhs.kernels._base import StationaryKernel
+
+_TURN = 2.0 * np.pi
+
+
+class RadialKernel(StationaryKernel):
+    """A function of r = ||(x - x') / length_scale||: subclasses give profile and law.
+
+    `squared_factor` is multiplied into r^2 before `_profile` sees it, for free.
+    """
+
+    squared_factor = 1.0
+
+    def tile(self, left, right, out):
+        squared_distances(
+            left.values,
+            left.half_squares,
+            right.values,
+            right.half_squares,
+            self.squared_factor,
+            out,
+        )
+        self._profile(out)
+
+    def _profile(self, tile: np.ndarray) -> None:
+        """Replace ``squared_factor * r^2`` by the kernel's value, in place."""
+        raise NotImplementedError
+
+    def frequencies(self, draw, n_columns):
+        return self._law(draw, n_columns) * (self._inverse_scale(n_columns) / _TURN)
+
+    def _law(self, draw, n_columns):
+        """Angular frequencies for length scale 1."""
+        raise NotImplementedError
+
+
+class Gaussian(RadialKernel):
+    r"""The Gaussian kernel, :math:`k(x, x') = \exp(-r^2 / 2)`.
+
+    Parameters
+    ----------
+    length_scale : float, array of shape (n_columns,), "auto" or "median", default=1.0
+        The distance at which the kernel has fallen to 0.61. A string is turned into a
+        number by `resolve`, which estimators and feature maps call on their data.
+
+    Examples
+    --------
+    >>> from rkhs.kernels import Gaussian
+    >>> Gaussian(length_scale=2.0)([[0.0, 0.0]], [[2.0, 0.0]]).round(4)
+    array([[0.6065]])
+    """
+
+    squared_factor = -0.5
+
+    def _profile(self, tile):
+        exponential(tile)
+
+    def _law(self, draw, n_columns):
+        return draw.normal(n_columns)
+
+
+class Exponential(RadialKernel):
+    r"""The exponential kernel of the Euclidean distance, :math:`k(x, x') = \exp(-r)`.
+
+    EigenPro's "Laplace" kernel. `Laplacian` is the one of the L1 distance.
+
+    Parameters
+    ----------
+    length_scale : float, array of shape (n_columns,), "auto" or "median", default=1.0
+        The distance at which the kernel has fallen to 1/e.
+
+    Examples
+    --------
+    >>> from rkhs.kernels import Exponential
+    >>> Exponential()([[0.0, 0.0]], [[3.0, 4.0]]).round(4)
+    array([[0.0067]])
+    """
+
+    def _profile(self, tile):
+        np.sqrt(tile, out=tile)
+        np.negative(tile, out=tile)
+        exponential(tile)
+
+    def _law(self, draw, n_columns):
+        return draw.student(n_columns, 1.0)
+
+
+class RationalQuadratic(RadialKernel):
+    r"""The rational quadratic kernel, :math:`k(x, x') = (1 + r^2 / (2a))^{-a}`.
+
+    With ``exponent=1`` and ``length_scale=l / sqrt(2)`` it is the rotation-invariant Cauchy
+    kernel :math:`1 / (1 + \|x - x'\|^2 / l^2)`.
+
+    Parameters
+    ----------
+    length_scale : float, array of shape (n_columns,), "auto" or "median", default=1.0
+        The distance at which the kernel starts to fall.
+    exponent : float, default=1.0
+        The exponent a: small for heavy tails; the Gaussian kernel as it grows.
+
+    Examples
+    --------
+    >>> from rkhs.kernels import RationalQuadratic
+    >>> RationalQuadratic(exponent=2.0)([[0.0]], [[2.0]])
+    array([[0.25]])
+    """
+
+    def __init__(self, length_scale=1.0, exponent=1.0):
+        super().__init__(length_scale)
+        self.exponent = exponent
+
+    @property
+    def squared_factor(self):
+        if not self.exponent > 0:
+            raise ValueError(f"exponent must be positive, got {self.exponent!r}.")
+        return 0.5 / self.exponent
+
+    def _profile(self, tile):
+        tile += 1.0
+        if self.exponent == 1:
+            np.reciprocal(tile, out=tile)
+        else:
+            np.power(tile, -float(self.exponent), out=tile)
+
+    def _law(self, draw, n_columns):
+        normal = draw.normal(n_columns)
+        return normal * np.sqrt(draw.gamma(self.exponent) / self.exponent)
+
+
+class Matern(RadialKernel):
+    r"""The Matérn kernel of smoothness :math:`\nu`.
+
+    :math:`k(x, x') = 2^{1-\nu} / \Gamma(\nu)\, s^\nu K_\nu(s)` with :math:`s = \sqrt{2\nu} r`:
+    the exponential kernel for 1/2, the Gaussian in the limit.
+
+    Parameters
+    ----------
+    length_scale : float, array of shape (n_columns,), "auto" or "median", default=1.0
+    nu : float, default=1.5
+        Smoothness. 0.5, 1.5 and 2.5 have closed forms and are much faster than the rest.
+
+    Examples
+    --------
+    >>> from rkhs.kernels import Matern
+    >>> Matern(nu=2.5)([[0.0]], [[1.0]]).round(4)
+    array([[0.524]])
+    """
+
+    def __init__(self, length_scale=1.0, nu=1.5):
+        super().__init__(length_scale)
+        self.nu = nu
+
+    @property
+    def squared_factor(self):
+        if not self.nu > 0:
+            raise ValueError(f"nu must be positive, got {self.nu!r}.")
+        return 2.0 * self.nu
+
+    def _profile(self, tile):
+        s = np.sqrt(tile, out=tile)
+        if self.nu not in (0.5, 1.5, 2.5):
+            tile[...] = _bessel_profile(s, float(self.nu))
+            return
+        decay = -s
+        exponential(decay)
+        if self.nu == 2.5:
+            s *= 1.0 + s / 3.0
+        if self.nu == 0.5:
+            tile[...] = decay
+        else:
+            s += 1.0
+            s *= decay
+
+    def _law(self, draw, n_columns):
+        return draw.student(n_columns, 2.0 * self.nu)
+
+
+def _bessel_profile(s, nu):
+    # Through logarithms: s^nu overflows and K_nu underflows long before their product.
+    safe = np.where(s > 0, s, 1.0).astype(np.float64)
+    log_value = (
+        (1.0 - nu) * np.log(2.0)
+        - special.gammaln(nu)
+        + nu * np.log(safe)
+        + np.log(special.kve(nu, safe))
+        - safe
+    )
+    # K_nu overflows close to zero, where the kernel is 1.
+    return np.where((s > 0) & np.isfinite(log_value), np.exp(np.minimum(log_value, 0.0)), 1.0)

@@ -1,0 +1,147 @@
+"""Products with a matrix that exists one tile at a time."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from rkhs.compute import core_count, slices, tile_map
+
+_TILE_BYTES = 32 * 2**20
+_TILE_ROWS = (64, 512)
+
+
+class Operator:
+    """A matrix Z that can be multiplied from both sides.
+
+    Rows are cut into tiles; each tile is a run of column blocks that a subclass computes
+    when they are needed. The first tiles are kept between passes as far as `keep_bytes`
+    reaches; the others are computed anew each time.
+
+    Parameters
+    ----------
+    shape : (int, int)
+    dtype : float32 or float64
+        Of the tiles; sums over tiles are kept in float64.
+    keep_bytes : int
+        How much memory kept tiles may take.
+    n_jobs : int or None
+        Threads; the result does not depend on it.
+    """
+
+    def __init__(self, shape, dtype, keep_bytes=0, n_jobs=None):
+        self.shape = shape
+        self.dtype = np.dtype(dtype)
+        self.n_jobs = n_jobs
+        row_bytes = max(1, shape[1] * self.dtype.itemsize)
+        self._height = int(np.clip(_TILE_BYTES // row_bytes, *_TILE_ROWS))
+        self._tiles = slices(shape[0], self._height)
+        self._n_kept = int(min(len(self._tiles), keep_bytes // (row_bytes * self._height)))
+        self._kept: dict[int, list[np.ndarray]] = {}
+
+    def compute(self, rows) -> Iterator[np.ndarray]:
+        """The column blocks, from left to right, of a slice or an array of rows."""
+        raise NotImplementedError
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether every tile stays in memory after the first pass."""
+        return self._n_kept == len(self._tiles)
+
+    @property
+    def working_bytes(self) -> int:
+        """Memory of the tiles under way, apart from the kept ones."""
+        height = min(self._height, self.shape[0])
+        tile = height * self.shape[1] * self.dtype.itemsize
+        return 2 * tile * min(core_count(self.n_jobs), max(1, len(self._tiles)))
+
+    def _blocks(self, tile: int):
+        if tile >= self._n_kept:
+            return self.compute(self._tiles[tile])
+        if tile not in self._kept:
+            self._kept[tile] = list(self.compute(self._tiles[tile]))
+        return self._kept[tile]
+
+    def _each_tile(self, function: Callable[[int], np.ndarray]) -> Iterator:
+        return tile_map(function, range(len(self._tiles)), self.n_jobs)
+
+    def matmat(self, W: np.ndarray) -> np.ndarray:
+        """Z @ W, in the operator's dtype."""
+        W = np.asarray(W, self.dtype)
+        out = np.empty((self.shape[0], W.shape[1]), self.dtype)
+
+        def product(tile):
+            out[self._tiles[tile]] = _times(self._blocks(tile), W)
+
+        for _ in self._each_tile(product):
+            pass
+        return out
+
+    def rmatmat(self, V: np.ndarray) -> np.ndarray:
+        """Z.T @ V, summed in float64."""
+        V = np.asarray(V, self.dtype)
+        out = np.zeros((self.shape[1], V.shape[1]))
+
+        def product(tile):
+            return _transposed_times(self._blocks(tile), V[self._tiles[tile]])
+
+        for part in self._each_tile(product):
+            out += part
+        return out
+
+    def gram(self, W: np.ndarray, middle: Callable[[slice, np.ndarray], np.ndarray]):
+        """Z.T @ middle(Z @ W) in one pass; `middle` maps a slice of rows and its product."""
+        W = np.asarray(W, self.dtype)
+        out = np.zeros(W.shape)
+
+        def product(tile):
+            rows = self._tiles[tile]
+            blocks = list(self._blocks(tile))
+            inner = np.asarray(middle(rows, _times(blocks, W)), self.dtype)
+            return _transposed_times(blocks, inner)
+
+        for part in self._each_tile(product):
+            out += part
+        return out
+
+    def rows(self, start: int, stop: int) -> np.ndarray:
+        """Rows `start` to `stop` as a dense matrix."""
+        return self.take(np.arange(start, stop))
+
+    def take(self, index: np.ndarray) -> np.ndarray:
+        """The given rows as a dense matrix, in that order."""
+        if self.keeps_all and len(self._kept) == len(self._tiles):
+            out = np.empty((len(index), self.shape[1]), self.dtype)
+            tile, offset = np.divmod(index, self._height)
+            for t in np.unique(tile):
+                here = tile == t
+                out[here] = np.hstack([block[offset[here]] for block in self._kept[t]])
+            return out
+        parts = tile_map(
+            lambda rows: np.hstack(list(self.compute(index[rows]))),
+            slices(len(index), self._height),
+            self.n_jobs,
+        )
+        return np.vstack([np.empty((0, self.shape[1]), self.dtype), *parts])
+
+    def column_norms(self) -> np.ndarray:
+        """Euclidean norm of each column."""
+        out = np.zeros(self.shape[1])
+        for part in self._each_tile(
+            lambda t: np.concatenate([np.einsum("ij,ij->j", b, b) for b in self._blocks(t)])
+        ):
+            out += part
+        return np.sqrt(out)
+
+
+def _times(blocks, W):
+    """Sum of the blocks times their rows of W."""
+    total, start = None, 0
+    for block in blocks:
+        part = block @ W[start : start + block.shape[1]]
+        total = part if total is None else np.add(total, part, out=total)
+        start += block.shape[1]
+    return total
+
+
+def _transposed_times(blocks, V):
+    return np.vstack([block.T @ V for block in blocks])

@@ -1,0 +1,118 @@
+"""Kernel matrices K(rows, centres), and the same in orthonormal coordinates."""
+
+import numpy as np
+from scipy.linalg import LinAlgError, cholesky, solve_triangular
+
+from rkhs.compute import slices
+from rkhs.operators._base import Operator
+
+_BLOCK = 1024
+
+
+class KernelOperator(Operator):
+    """The kernel matrix between a row source and centres.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With numeric length scales.
+    source : RowSource
+        One row of the matrix each.
+    centers : RowSource
+        One column of the matrix each; kept in memory, in units of the length scale.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rkhs.data import RowSource
+    >>> from rkhs.kernels import Gaussian
+    >>> from rkhs.operators import KernelOperator
+    >>> rows = RowSource(np.array([[0.0], [1.0]]))
+    >>> KernelOperator(Gaussian(), rows, rows, np.float64).matmat(np.ones((2, 1))).round(3)
+    array([[1.607],
+           [1.607]])
+    """
+
+    def __init__(self, kernel, source, centers, dtype, keep_bytes=0, n_jobs=None):
+        super().__init__((len(source), len(centers)), dtype, keep_bytes, n_jobs)
+        self._kernel = kernel
+        self._source = source
+        chunks = [centers[columns] for columns in slices(len(centers), _BLOCK)]
+        # A common shift changes no difference, but keeps squared norms small.
+        total = sum(chunk.sum(axis=0, dtype=np.float64) for chunk in chunks)
+        self._shift = total / len(centers)
+        self._centers = [kernel.embed(chunk, self._shift, self.dtype) for chunk in chunks]
+        self._widths = [len(chunk) for chunk in chunks]
+
+    def compute(self, rows):
+        block = self._source[rows]
+        left = self._kernel.embed(block, self._shift, self.dtype)
+        for right, width in zip(self._centers, self._widths, strict=True):
+            tile = np.empty((len(block), width), self.dtype)
+            self._kernel.tile(left, right, tile)
+            yield tile
+
+
+def gram_factor(kernel, centers: np.ndarray, dtype) -> np.ndarray:
+    """The Cholesky factor L of K(centres, centres), with as little added as it takes."""
+    gram = kernel(centers.astype(np.float64, copy=False))
+    diagonal = np.diagonal(gram).copy()
+    # Tiles come in `dtype`: directions below its rounding must not be blown up.
+    jitter = float(np.finfo(dtype).eps)
+    while True:
+        np.fill_diagonal(gram, diagonal * (1.0 + jitter))
+        try:
+            return cholesky(gram, lower=True, check_finite=False).astype(dtype, copy=False)
+        except LinAlgError:
+            jitter *= 10.0
+            if jitter > 1e-2:
+                raise ValueError(
+                    f"The kernel matrix of the centres is not positive definite: {kernel!r} "
+                    "is not a valid kernel on these rows."
+                ) from None
+
+
+class WhitenedOperator(Operator):
+    """Z = K(rows, centres) L^-T with K(centres, centres) = L L^T: Nyström features.
+
+    The kernel tiles are all that is computed and kept; L is applied to the few columns of
+    the other factor.
+    """
+
+    def __init__(self, kernel_operator: KernelOperator, factor: np.ndarray):
+        # No tiles of its own: every product is one of the kernel operator.
+        super().__init__(kernel_operator.shape, kernel_operator.dtype, 0, kernel_operator.n_jobs)
+        self._inner = kernel_operator
+        self._factor = factor
+
+    @property
+    def working_bytes(self):
+        return self._inner.working_bytes
+
+    @property
+    def factor(self) -> np.ndarray:
+        """The lower triangular L."""
+        return self._factor
+
+    def _solve(self, V, transposed):
+        V = np.asarray(V, self._factor.dtype)
+        return solve_triangular(
+            self._factor, V, lower=True, trans=int(transposed), check_finite=False
+        )
+
+    def compute(self, rows):
+        block = np.hstack(list(self._inner.compute(rows)))
+        yield self._solve(block.T, False).T.astype(self.dtype)
+
+    def take(self, index):
+        return self._solve(self._inner.take(index).T, False).T.astype(self.dtype)
+
+    def matmat(self, W):
+        return self._inner.matmat(self._solve(W, True))
+
+    def rmatmat(self, V):
+        return self._solve(self._inner.rmatmat(V), False).astype(np.float64)
+
+    def gram(self, W, middle):
+        inner = self._inner.gram(self._solve(W, True), middle)
+        return self._solve(inner, False).astype(np.float64)

@@ -1,0 +1,23 @@
+"""The features of a map, regenerated tile by tile."""
+
+from rkhs.operators._base import Operator
+
+
+class StreamedOperator(Operator):
+    """The matrix of a feature map's features on a row source.
+
+    Parameters
+    ----------
+    feature_map : FeatureMap
+        Fitted; its `blocks(X, dtype)` yields the features of dense rows block by block.
+    source : RowSource
+    """
+
+    def __init__(self, feature_map, source, dtype, keep_bytes=0, n_jobs=None):
+        shape = (len(source), feature_map.n_outputs)
+        super().__init__(shape, dtype, keep_bytes, n_jobs)
+        self._map = feature_map
+        self._source = source
+
+    def compute(self, rows):
+        return self._map.blocks(self._source[rows], self.dtype)

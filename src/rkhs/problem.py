@@ -1,0 +1,103 @@
+"""What to minimise."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from rkhs.data import RowSource
+from rkhs.expansion import Expansion, KernelExpansion
+from rkhs.features import FeatureMap
+from rkhs.kernels import Kernel
+from rkhs.losses import Loss
+from rkhs.operators import Operator
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Minimise ``sum_i weight_i loss(f(x_i), t_i) + alpha/2 ||f||^2`` over a kernel's space.
+
+    With features, f = Z w and ||f||^2 = w.w. Without, f = K a over all rows and
+    ||f||^2 = a.Ka. `adjoint` and `squared_norm` hide the difference from solvers: the
+    gradient of the loss is Z.T v in the first case and, in the kernel's own geometry, v
+    itself in the second.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With numeric length scales.
+    loss : Loss
+    features : FeatureMap or None
+        Fitted; None for the kernel's whole space.
+    alpha : float
+    source : RowSource
+    target : array of shape (rows, outputs)
+    weight : array of shape (rows,)
+        Non-negative, with sum 1.
+    operator : Operator
+        Z, or K for the whole space.
+    seed : int
+    memory : int
+        Bytes that a solver may use for itself.
+    n_jobs : int or None
+    start : array or None
+        Coefficients to start from.
+    """
+
+    kernel: Kernel
+    loss: Loss
+    features: FeatureMap | None
+    alpha: float
+    source: RowSource
+    target: np.ndarray
+    weight: np.ndarray
+    operator: Operator
+    seed: int = 0
+    memory: int = 2**31
+    n_jobs: int | None = None
+    start: np.ndarray | None = None
+
+    @cached_property
+    def coef_shape(self) -> tuple[int, int]:
+        return self.operator.shape[1], self.target.shape[1]
+
+    def starting_coef(self) -> np.ndarray:
+        """Zero, or the coefficients to start from, in float64."""
+        if self.start is None:
+            return np.zeros(self.coef_shape)
+        return np.array(self.start, dtype=np.float64)
+
+    def evaluate(self, coef) -> np.ndarray:
+        """f on every row, float64."""
+        return self.operator.matmat(coef).astype(np.float64)
+
+    def adjoint(self, v) -> np.ndarray:
+        """The element of the space that f -> sum_i v_i f(x_i) stands for."""
+        return v if self.features is None else self.operator.rmatmat(v)
+
+    def squared_norm(self, coef, f) -> float:
+        """||f||^2, given both forms of f."""
+        return float(np.vdot(coef, coef if self.features is not None else f))
+
+    def derivative(self, f) -> np.ndarray:
+        """Weighted derivative of the loss at f."""
+        return self.weight[:, None] * self.loss.derivative(f, self.target)
+
+    def objective(self, coef, f=None) -> float:
+        """The value that is minimised."""
+        f = self.evaluate(coef) if f is None else f
+        value = self.loss.value(f, self.target, self.weight)
+        return value + 0.5 * self.alpha * self.squared_norm(coef, f)
+
+    def expansion(self, coef) -> Expansion:
+        """The fitted function; rows without a coefficient are left out."""
+        coef = np.ascontiguousarray(coef, self.operator.dtype)
+        if self.features is not None:
+            return self.features.expansion(coef)
+        used = np.flatnonzero(np.any(coef != 0, axis=1))
+        if not len(used):
+            used = np.arange(1)
+        centers = self.source[used]
+        if centers.dtype.kind == "f" and self.operator.dtype.itemsize < centers.dtype.itemsize:
+            centers = centers.astype(self.operator.dtype)
+        return KernelExpansion(self.kernel, np.ascontiguousarray(centers), coef[used])

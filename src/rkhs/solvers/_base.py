@@ -1,0 +1,105 @@
+"""What every solver can do, and what it needs."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from rkhs.expansion import Expansion
+from rkhs.losses import LOSSES, Loss
+from rkhs.problem import Problem
+
+
+@dataclass
+class State:
+    """Where a solver stands: arrays and counters, nothing else.
+
+    Attributes
+    ----------
+    coef : array of shape (features or rows, outputs)
+    objective : float
+        At `coef`, or the solver's estimate of it.
+    converged : bool
+    note : str
+        What a user should know, such as a step size that was cut; empty if nothing.
+    """
+
+    coef: np.ndarray
+    objective: float = np.nan
+    converged: bool = False
+    note: str = ""
+
+
+class Solver(BaseEstimator):
+    """A method of minimisation: parameters only, the same object for any problem.
+
+    `init` makes a state, each `step` one epoch of progress, `finish` the fitted function.
+    What a solver needs of loss and features it declares below; the rest of the library
+    asks `check`, and never looks at a solver's class.
+
+    Attributes
+    ----------
+    needs : {"any", "smooth", "quadratic"}
+        Which losses it can minimise.
+    needs_features : bool
+        False if it also works in the kernel's whole space.
+    needs_alpha : bool
+        Whether the penalty must be positive.
+    max_epochs : int
+        Steps that are enough for most problems.
+    dtype : type
+        Precision of tiles and coefficients unless the user asks for another.
+    seeks_tolerance : bool
+        Whether ending before convergence deserves a warning.
+    """
+
+    needs = "any"
+    needs_features = False
+    needs_alpha = False
+    max_epochs = 100
+    dtype: type = np.float32
+    seeks_tolerance = True
+
+    def accepts(self, loss: Loss) -> bool:
+        """Whether the solver can minimise this loss."""
+        return {
+            "any": True,
+            "smooth": loss.curvature is not None,
+            "quadratic": loss.quadratic,
+        }[self.needs]
+
+    def check(self, loss: Loss, has_features: bool, alpha: float) -> None:
+        """Refuse a pairing that makes no sense, saying what would work."""
+        name = type(self).__name__
+        if not self.accepts(loss):
+            task = loss.tasks[0]
+            fitting = [
+                repr(key)
+                for key, kind in LOSSES.items()
+                if self.accepts(kind()) and task in kind.tasks
+            ]
+            others = 'solver="sgd"' if loss.curvature is None else 'solver="newton_cg"'
+            losses = f"loss={' or '.join(fitting)}" if fitting else "another loss"
+            raise ValueError(
+                f"{name} needs a {self.needs} loss, and {loss!r} is not. Use {losses}, or {others}."
+            )
+        if self.needs_features and not has_features:
+            raise ValueError(
+                f"{name} works on features, and features=None asks for the kernel's whole "
+                'space. Use features="nystrom" or "random_fourier", or solver="exact".'
+            )
+        if self.needs_alpha and not alpha > 0:
+            raise ValueError(f"{name} needs alpha > 0, got {alpha!r}.")
+
+    def memory(self, shape: tuple[int, int], n_outputs: int, has_features: bool, budget: int):
+        """Bytes that the solver's own arrays take if it may use `budget`, tiles apart."""
+        return 8 * 6 * sum(shape) * n_outputs
+
+    def init(self, problem: Problem) -> State:
+        raise NotImplementedError
+
+    def step(self, problem: Problem, state: State) -> State:
+        raise NotImplementedError
+
+    def finish(self, problem: Problem, state: State) -> Expansion:
+        return problem.expansion(state.coef)

@@ -1,0 +1,156 @@
+"""Preconditioners from a sample of rows (Nyström).
+
+Each approximates the second moment G of the features (or the kernel matrix) once, and then
+`factor(curvature, alpha)` gives a function that applies (curvature * G + alpha I)^-1.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_solve, cholesky, eigh, lapack, solve_triangular
+
+from rkhs.compute import slices, tile_map, uniform
+from rkhs.data import RowSource
+from rkhs.operators import KernelOperator, WhitenedOperator, gram_factor
+
+_STREAM = 1101
+LARGEST_DENSE = 20_000
+_RANK = 1000
+
+Apply = Callable[[np.ndarray], np.ndarray]
+
+
+class DensePreconditioner:
+    """All of G, as a matrix (its lower triangle counts)."""
+
+    def __init__(self, second_moment: np.ndarray):
+        self._moment = second_moment
+
+    def factor(self, curvature: float, alpha: float) -> Apply:
+        factor = None
+        ridge = alpha
+        while factor is None:
+            matrix = self._moment * self._moment.dtype.type(curvature)
+            matrix[np.diag_indices_from(matrix)] += ridge
+            try:
+                factor = cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
+            except LinAlgError:
+                # Rounding made G indefinite: a larger ridge only costs iterations.
+                largest = curvature * float(np.diagonal(self._moment).max())
+                ridge = 10.0 * max(ridge, np.finfo(matrix.dtype).eps * largest)
+
+        def solve(R):
+            solution = cho_solve((factor, True), R.astype(factor.dtype), check_finite=False)
+            return solution.astype(np.float64)
+
+        return solve
+
+
+class LowRankPreconditioner:
+    """The leading eigenpairs of G; the rest is taken to be as large as the last of them."""
+
+    def __init__(self, vectors: np.ndarray, values: np.ndarray):
+        self._vectors = vectors  # (size, rank), orthonormal columns
+        self._values = values
+
+    def factor(self, curvature: float, alpha: float) -> Apply:
+        values = curvature * self._values + alpha
+        smallest = values.min()
+        gain = (smallest / values - 1.0)[:, None]
+
+        def solve(R):
+            inner = gain * (self._vectors.T @ R.astype(self._vectors.dtype))
+            return R + (self._vectors @ inner.astype(self._vectors.dtype)).astype(np.float64)
+
+        return solve
+
+
+def weighted_rows(problem, count: int) -> np.ndarray:
+    """`count` row numbers, as if each row were repeated in proportion to its weight."""
+    if count >= len(problem.weight):
+        return np.flatnonzero(problem.weight > 0)
+    cumulative = np.cumsum(problem.weight)
+    offset = uniform(problem.seed, _STREAM, 0, (count,))
+    points = (np.arange(count) + offset) / count * cumulative[-1]
+    return np.minimum(np.searchsorted(cumulative, points), len(cumulative) - 1)
+
+
+def _rows_and_shares(problem, count):
+    """Rows and the share of the mean that each stands for."""
+    rows = weighted_rows(problem, count)
+    if count >= len(problem.weight):
+        return rows, problem.weight[rows]
+    return rows, np.full(len(rows), 1.0 / len(rows))
+
+
+def feature_plan(n_features: int, budget: int) -> tuple[int, int]:
+    """Rank of the preconditioner for so many features (all: dense), and its bytes."""
+    dense = 12 * n_features**2
+    if n_features <= LARGEST_DENSE and dense <= budget:
+        return n_features, dense
+    rank = int(np.clip(budget // (16 * n_features), 1, min(_RANK, n_features)))
+    return rank, 16 * n_features * rank
+
+
+def kernel_plan(n_rows: int, budget: int) -> tuple[int, int]:
+    """Number of landmarks for the kernel system of so many rows, and the bytes."""
+    rank = int(max(1, min(n_rows, 4 * _RANK, 10 * np.sqrt(n_rows), budget // (16 * n_rows))))
+    return rank, 16 * n_rows * rank
+
+
+def for_features(problem):
+    """A preconditioner for Z^T Z, from as many rows as twice the features, or fewer."""
+    operator, features = problem.operator, problem.features
+    n_features = operator.shape[1]
+    rank, _ = feature_plan(n_features, problem.memory)
+    if rank < n_features:
+        return _low_rank(problem, rank)
+    if isinstance(operator, WhitenedOperator) and features.sampling == "uniform":
+        # The centres are a uniform sample themselves: Z at the centres is L.
+        routine = lapack.slauum if operator.factor.dtype == np.float32 else lapack.dlauum
+        moment, _ = routine(operator.factor, lower=1)
+        return DensePreconditioner(moment / moment.dtype.type(n_features))
+    rows, shares = _rows_and_shares(problem, 2 * n_features)
+    moment = np.zeros((n_features, n_features), operator.dtype)
+    for part in slices(len(rows), 4096):
+        Z = operator.take(rows[part])
+        Z *= np.sqrt(shares[part]).astype(Z.dtype)[:, None]
+        moment += Z.T @ Z
+    return DensePreconditioner(moment)
+
+
+def _low_rank(problem, rank):
+    rows, shares = _rows_and_shares(problem, rank)
+    Z = problem.operator.take(rows) * np.sqrt(shares)[:, None].astype(problem.operator.dtype)
+    values, vectors = eigh(np.float64(Z @ Z.T))
+    keep = values > 1e-6 * values[-1]
+    values, vectors = values[keep], vectors[:, keep]
+    return LowRankPreconditioner(Z.T @ (vectors / np.sqrt(values)).astype(Z.dtype), values)
+
+
+def for_kernel(problem, root_weight: np.ndarray):
+    """A preconditioner for S K S with S the diagonal of `root_weight`."""
+    rank, _ = kernel_plan(len(root_weight), problem.memory)
+    rows = np.unique(weighted_rows(problem, rank))
+    landmarks = problem.source[rows]
+    factor = gram_factor(problem.kernel, landmarks, problem.operator.dtype)
+    operator = KernelOperator(
+        problem.kernel,
+        problem.source,
+        RowSource(landmarks),
+        problem.operator.dtype,
+        n_jobs=problem.n_jobs,
+    )
+    Z = np.empty(operator.shape, operator.dtype)
+
+    def fill(part):
+        tile = np.hstack(list(operator.compute(part)))
+        tile *= root_weight[part, None].astype(tile.dtype)
+        Z[part] = solve_triangular(factor, tile.T, lower=True, check_finite=False).T
+
+    for _ in tile_map(fill, slices(len(Z), 512), problem.n_jobs):
+        pass
+    values, vectors = eigh(np.float64(Z.T @ Z))
+    keep = values > 1e-6 * values[-1]
+    values, vectors = values[keep], vectors[:, keep]
+    return LowRankPreconditioner(Z @ (vectors / np.sqrt(values)).astype(Z.dtype), values)
