@@ -65,16 +65,21 @@ class KernelExpansion(Expansion):
     kernel : Kernel
         With numeric length scales.
     centers : array of shape (centres, columns)
+        As precise as the table they come from.
     coef : array of shape (centres, outputs)
+        Its dtype is the one of the sum over centres.
+    dtype : "float32" or "float64"
+        Of kernel values.
     """
 
     kernel: Kernel
     centers: np.ndarray
     coef: np.ndarray
+    dtype: str = "float32"
 
     def operator(self, source, n_jobs=None):
         return KernelOperator(
-            self.kernel, source, RowSource(self.centers), self.coef.dtype, n_jobs=n_jobs
+            self.kernel, source, RowSource(self.centers), self.dtype, n_jobs=n_jobs
         )
 
     @property

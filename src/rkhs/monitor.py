@@ -61,11 +61,15 @@ class Monitor:
         self, problem: Problem, solver: Solver, state: State, seconds: float
     ) -> Result | None:
         """Record an epoch; a reason to stop, or None."""
-        row = {"epoch": len(self.history) + 1, "seconds": seconds, "objective": state.objective}
+        row: dict[str, object] = {
+            "epoch": len(self.history) + 1,
+            "seconds": seconds,
+            "objective": state.objective,
+        }
         if state.note:
             row["note"] = state.note
         if self.validation is not None:
-            row["validation_loss"] = self._validate(problem, solver, state)
+            row["validation_loss"] = self._validate(problem, solver, state, self.validation)
         self.history.append(row)
         if self.after_step is not None and self.after_step(state):
             return Result.CALLBACK
@@ -73,8 +77,7 @@ class Monitor:
             return Result.EARLY_STOPPING
         return Result.CONVERGED if state.converged else None
 
-    def _validate(self, problem, solver, state):
-        rows = self.validation
+    def _validate(self, problem, solver, state, rows):
         f = solver.finish(problem, state).evaluate(rows.source, problem.n_jobs)
         loss = problem.loss.value(f.astype(np.float64), rows.target, rows.weight)
         if loss < self._best_loss:

@@ -97,7 +97,6 @@ class Problem:
         used = np.flatnonzero(np.any(coef != 0, axis=1))
         if not len(used):
             used = np.arange(1)
-        centers = self.source[used]
-        if centers.dtype.kind == "f" and self.operator.dtype.itemsize < centers.dtype.itemsize:
-            centers = centers.astype(self.operator.dtype)
-        return KernelExpansion(self.kernel, np.ascontiguousarray(centers), coef[used])
+        return KernelExpansion(
+            self.kernel, self.source.floats(used), coef[used], self.operator.dtype.name
+        )

@@ -1,58 +1,14 @@
-"""Cosine and exponential of a tile that is still in cache.
-
-Both are a reduction to a small interval and a short polynomial, written so that LLVM
-turns the loop into vector instructions: several times faster than the library functions.
-"""
+"""Cosine and exponential of a tile, in place."""
 
 import numpy as np
-from numba import njit
-
-# Chebyshev fits: cos(2 pi u) as a polynomial of u^2 on |u| <= 1/4 (error 2e-10 before
-# rounding) and 2^f on |f| <= 1/2 (2e-9): below float32's own rounding.
-_LOG2_E = np.float32(1.4426950408889634)
-_fast = njit(
-    cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "arcp", "reassoc"}
-)
-
-
-@_fast
-def _cosine_f32(turns, scale):
-    c0, c1, c2 = np.float32(1.0), np.float32(-19.739209), np.float32(64.939346)
-    c3, c4, c5 = np.float32(-85.453565), np.float32(60.14389), np.float32(-24.981434)
-    half, quarter = np.float32(0.5), np.float32(0.25)
-    for i in range(turns.shape[0]):
-        row = turns[i]
-        for j in range(row.shape[0]):
-            u = row[j]
-            # Distance to the nearest half turn is at most a quarter: the sign follows.
-            v = abs(u - np.rint(u))
-            flip = v > quarter
-            v = half - v if flip else v
-            t = v * v
-            value = c0 + t * (c1 + t * (c2 + t * (c3 + t * (c4 + t * c5))))
-            row[j] = -scale * value if flip else scale * value
-
-
-@_fast
-def _exponential_f32(tile):
-    e1, e2, e3 = np.float32(0.6931472), np.float32(0.24022651), np.float32(0.05550327)
-    e4, e5, e6 = np.float32(0.009618057), np.float32(0.0013400428), np.float32(0.00015461445)
-    one, floor, ceiling = np.float32(1.0), np.float32(-126.0), np.float32(126.0)
-    for i in range(tile.shape[0]):
-        row = tile[i]
-        for j in range(row.shape[0]):
-            x = min(max(row[j] * _LOG2_E, floor), ceiling)
-            k = np.rint(x)
-            f = x - k
-            power = np.int32((np.int32(k) + np.int32(127)) << np.int32(23)).view(np.float32)
-            value = one + f * (e1 + f * (e2 + f * (e3 + f * (e4 + f * (e5 + f * e6)))))
-            row[j] = power * value
 
 
 def cosines(turns: np.ndarray, scale: float) -> None:
     """Replace each entry u (an angle in whole turns) by ``scale * cos(2 pi u)``."""
     if turns.dtype == np.float32:
-        _cosine_f32(turns, np.float32(scale))
+        from rkhs.compute import _loops
+
+        _loops.cosine_f32(turns, np.float32(scale))
     else:
         turns -= np.rint(turns)
         turns *= 2.0 * np.pi
@@ -63,6 +19,8 @@ def cosines(turns: np.ndarray, scale: float) -> None:
 def exponential(tile: np.ndarray) -> None:
     """Replace each entry by its exponential (in float32: 2**-126 where that underflows)."""
     if tile.dtype == np.float32:
-        _exponential_f32(tile)
+        from rkhs.compute import _loops
+
+        _loops.exponential_f32(tile)
     else:
         np.exp(tile, out=tile)

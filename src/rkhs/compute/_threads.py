@@ -5,6 +5,7 @@ the tile alone; results come back in order, so sums over tiles do not depend on 
 number of threads either.
 """
 
+import contextlib
 import os
 import threading
 from collections import deque
@@ -24,8 +25,8 @@ class _SingleThreadedBlas:
     def __init__(self):
         self._lock = threading.Lock()
         self._inside = 0
-        self._controller = None
-        self._limit = None
+        self._controller: ThreadpoolController | None = None
+        self._limit = contextlib.ExitStack()
 
     def __enter__(self):
         with self._lock:
@@ -34,15 +35,14 @@ class _SingleThreadedBlas:
                     import scipy.linalg  # noqa: F401  its BLAS must be loaded to be found
 
                     self._controller = ThreadpoolController()
-                self._limit = self._controller.limit(limits=1, user_api="blas")
-                self._limit.__enter__()
+                self._limit.enter_context(self._controller.limit(limits=1, user_api="blas"))
             self._inside += 1
 
     def __exit__(self, *exception):
         with self._lock:
             self._inside -= 1
             if self._inside == 0:
-                self._limit.__exit__(*exception)
+                self._limit.close()
 
 
 _single_threaded_blas = _SingleThreadedBlas()

@@ -1,5 +1,5 @@
 """Row sources: where blocks of rows come from."""
 
-from rkhs.data._rows import RowSource, row_keys
+from rkhs.data._rows import RowSource, refuse_text, row_keys
 
-__all__ = ["RowSource", "row_keys"]
+__all__ = ["RowSource", "refuse_text", "row_keys"]

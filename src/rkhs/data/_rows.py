@@ -45,6 +45,38 @@ class RowSource:
         block = self._X[rows]
         return block.toarray() if sparse.issparse(block) else np.asarray(block)
 
+    def floats(self, rows) -> np.ndarray:
+        """A block for keeping: a contiguous copy in floating point that loses nothing."""
+        block = self[rows]
+        dtype = block.dtype
+        if dtype.kind != "f" or dtype.itemsize < 4:
+            dtype = np.result_type(dtype, np.float32)  # small integers are exact in float32
+        return np.array(block, dtype, order="C")
+
+
+def refuse_text(X) -> None:
+    """Say which columns of a data frame hold text, before NumPy says only that one does."""
+    dtypes = getattr(X, "dtypes", None)
+    names = list(getattr(X, "columns", []))
+    if dtypes is None or len(names) != len(list(dtypes)):
+        return
+    text = [
+        name
+        for name, dtype in zip(names, dtypes, strict=True)
+        if str(dtype).lower().startswith(("str", "categor", "enum"))
+        or (str(dtype).lower() == "object" and _holds_text(X[name]))
+    ]
+    if text:
+        raise ValueError(
+            f"Column{'s' * (len(text) > 1)} {', '.join(map(repr, text))} hold text, and a kernel "
+            "needs numbers. Encode them first, for example with "
+            "sklearn.preprocessing.OneHotEncoder in a ColumnTransformer."
+        )
+
+
+def _holds_text(column) -> bool:
+    return any(isinstance(value, str) for value in column)
+
 
 def row_keys(source: RowSource, seed: int) -> np.ndarray:
     """Random 64-bit keys that depend on what a row holds: equal rows have equal keys."""

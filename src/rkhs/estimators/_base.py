@@ -194,16 +194,18 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         """
         if not self.early_stopping:
             return None, None
-        order = np.argsort(row_keys(source, seed), kind="stable")
+        keys = row_keys(source, seed)
+        order = np.argsort(keys, kind="stable")
         share = np.cumsum(weight[order]) / weight.sum()
-        n_held_out = int(np.searchsorted(share, self.validation_fraction)) + 1
-        if n_held_out >= len(weight):
+        last = keys[order[np.searchsorted(share, self.validation_fraction)]]
+        held_out = keys <= last
+        if weight[~held_out].sum() == 0:
             raise ValueError(
                 f"early_stopping with validation_fraction={self.validation_fraction!r} leaves no "
                 f"row to train on (n_samples={len(weight)}). Use more rows, or "
                 "early_stopping=False."
             )
-        return np.sort(order[n_held_out:]), np.sort(order[:n_held_out])
+        return np.flatnonzero(~held_out), np.flatnonzero(held_out)
 
     def _problem(
         self, kernel, loss, features, solver, alpha, source, target, weight, memory, dtype, seed

@@ -8,6 +8,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
+from rkhs.data import refuse_text
 from rkhs.estimators._base import SHARED_PARAMETERS, KernelMachine
 from rkhs.losses import Softmax
 
@@ -119,6 +120,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         sample_weight : array of shape (rows,), optional
             A row of weight w counts like w copies of it.
         """
+        refuse_text(X)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype="numeric")
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)

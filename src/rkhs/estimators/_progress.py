@@ -14,7 +14,7 @@ class DelayedProgressBar:
     def __init__(self, delay=_DELAY):
         self.delay = delay
         self._bar = ProgressBar(max_propagation_depth=0)
-        self._begin = None
+        self._begin = 0.0
         self._root = None
         self._shown = False
 

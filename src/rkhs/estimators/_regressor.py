@@ -4,6 +4,7 @@ from sklearn.base import RegressorMixin
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import validate_data
 
+from rkhs.data import refuse_text
 from rkhs.estimators._base import SHARED_PARAMETERS, KernelMachine
 
 
@@ -97,6 +98,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         sample_weight : array of shape (rows,), optional
             A row of weight w counts like w copies of it.
         """
+        refuse_text(X)
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype="numeric", y_numeric=True, multi_output=True
         )

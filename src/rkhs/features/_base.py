@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from rkhs.compute import slices, tile_map, uniform
-from rkhs.data import RowSource
+from rkhs.data import RowSource, refuse_text
 from rkhs.expansion import FeatureExpansion
 from rkhs.kernels import KERNELS, Gaussian, Kernel
 from rkhs.kernels._length_scale import SAMPLE
@@ -63,6 +63,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         sample_weight : array of shape (rows,), optional
             A row of weight w counts like w copies of it.
         """
+        refuse_text(X)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         if not weight.sum() > 0:

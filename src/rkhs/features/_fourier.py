@@ -3,7 +3,7 @@
 import numpy as np
 
 from rkhs.compute import SAMPLINGS, cosines, uniform
-from rkhs.features._base import FeatureMap
+from rkhs.features._base import FeatureMap, sample_rows
 
 _PHASE_STREAM = 1003
 _LARGEST_COORDINATE = 1e18  # keeps the product with any frequency finite in float32
@@ -36,8 +36,9 @@ class RandomFourier(FeatureMap):
         With numeric length scales.
     seed_ : int
         Seed of all frequencies.
-    shift_ : array of shape (n_columns,)
-        Subtracted from rows first: products stay small, and the kernel does not change.
+    shift_, scale_ : arrays of shape (n_columns,)
+        Rows are centred and divided by these before the product, and frequencies multiplied
+        by the scale: numbers of any size stay within float32, and no feature changes.
 
     Examples
     --------
@@ -75,7 +76,9 @@ class RandomFourier(FeatureMap):
             rows = slice(start, start + 65_536)
             total += weight[rows] @ source[rows].astype(np.float64, copy=False)
         self.shift_ = total / weight.sum()
-        self.__dict__.pop("_cache", None)
+        sample = np.abs(sample_rows(source, weight, self.seed_)[0] - self.shift_).max(axis=0)
+        self.scale_ = np.where(sample > 0, sample, 1.0)
+        self._cache = {}
         self.block(0)  # a kernel without Fourier features is refused here
 
     @property
@@ -94,13 +97,13 @@ class RandomFourier(FeatureMap):
         key = index, np.dtype(dtype).char
         if key in cache:
             return cache[key]
-        block = np.ascontiguousarray(self.block(index), dtype)
+        block = np.ascontiguousarray(self.block(index) * self.scale_[:, None], dtype)
         if (len(cache) + 1) * block.nbytes <= _CACHE_BYTES:
             cache[key] = block
         return block
 
     def blocks(self, X, dtype):
-        shifted = X - self.shift_
+        shifted = (X - self.shift_) / self.scale_
         np.clip(shifted, -_LARGEST_COORDINATE, _LARGEST_COORDINATE, out=shifted)
         shifted = shifted.astype(dtype, copy=False)
         scale = np.sqrt(2.0 * self.kernel_.diag(np.zeros((1, X.shape[1])))[0] / self.n_features)

@@ -11,6 +11,7 @@ from rkhs.features._centers import SAMPLINGS, distinct_rows
 from rkhs.operators import KernelOperator, WhitenedOperator, gram_factor
 
 _CENTER_STREAM = 1005
+_TOLERATED_ROUNDING = 1e-4  # relative to the norm of the function
 
 
 class Nystrom(FeatureMap):
@@ -67,11 +68,11 @@ class Nystrom(FeatureMap):
             possible = SAMPLINGS[self.sampling](
                 self.kernel_, source, weight, self.n_centers, keys, n_jobs
             )
-        self.centers_ = distinct_rows(source[np.sort(possible)])
+        self.centers_ = distinct_rows(source.floats(np.sort(possible)))
         self.factor_ = gram_factor(self.kernel_, self.centers_, np.dtype(dtype))
 
     def fit_bytes(self):
-        return 20 * self.n_centers**2  # the Gram matrix, its factor, and a smaller copy
+        return 8 * self.n_centers**2
 
     @property
     def n_outputs(self):
@@ -95,6 +96,11 @@ class Nystrom(FeatureMap):
     def expansion(self, coef):
         """In terms of the centres, so that predicting needs no factor."""
         weights = solve_triangular(
-            self.factor_, coef.astype(self.factor_.dtype), lower=True, trans=1, check_finite=False
+            self.factor_, coef.astype(np.float64), lower=True, trans=1, check_finite=False
         )
-        return KernelExpansion(self.kernel_, self.centers_, weights.astype(coef.dtype))
+        # Large coefficients that cancel keep their float64: a product in float32 would
+        # lose them in rounding.
+        lost = np.finfo(np.float32).eps * np.abs(weights).sum(axis=0)
+        if np.all(lost <= _TOLERATED_ROUNDING * np.linalg.norm(coef, axis=0)):
+            weights = weights.astype(coef.dtype)
+        return KernelExpansion(self.kernel_, self.centers_, weights, coef.dtype.name)

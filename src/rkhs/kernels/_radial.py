@@ -12,10 +12,11 @@ _TURN = 2.0 * np.pi
 class RadialKernel(StationaryKernel):
     """A function of r = ||(x - x') / length_scale||: subclasses give profile and law.
 
-    `squared_factor` is multiplied into r^2 before `_profile` sees it, for free.
+    `_squared_factor` is multiplied into r^2 before `_profile` sees it, for free.
     """
 
-    squared_factor = 1.0
+    def _squared_factor(self) -> float:
+        return 1.0
 
     def tile(self, left, right, out):
         squared_distances(
@@ -23,13 +24,13 @@ class RadialKernel(StationaryKernel):
             left.half_squares,
             right.values,
             right.half_squares,
-            self.squared_factor,
+            self._squared_factor(),
             out,
         )
         self._profile(out)
 
     def _profile(self, tile: np.ndarray) -> None:
-        """Replace ``squared_factor * r^2`` by the kernel's value, in place."""
+        """Replace ``_squared_factor() * r^2`` by the kernel's value, in place."""
         raise NotImplementedError
 
     def frequencies(self, draw, n_columns):
@@ -56,7 +57,8 @@ class Gaussian(RadialKernel):
     array([[0.6065]])
     """
 
-    squared_factor = -0.5
+    def _squared_factor(self):
+        return -0.5
 
     def _profile(self, tile):
         exponential(tile)
@@ -115,8 +117,7 @@ class RationalQuadratic(RadialKernel):
         super().__init__(length_scale)
         self.exponent = exponent
 
-    @property
-    def squared_factor(self):
+    def _squared_factor(self):
         if not self.exponent > 0:
             raise ValueError(f"exponent must be positive, got {self.exponent!r}.")
         return 0.5 / self.exponent
@@ -156,8 +157,7 @@ class Matern(RadialKernel):
         super().__init__(length_scale)
         self.nu = nu
 
-    @property
-    def squared_factor(self):
+    def _squared_factor(self):
         if not self.nu > 0:
             raise ValueError(f"nu must be positive, got {self.nu!r}.")
         return 2.0 * self.nu

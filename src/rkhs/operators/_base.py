@@ -21,7 +21,7 @@ class Operator:
     ----------
     shape : (int, int)
     dtype : float32 or float64
-        Of the tiles; sums over tiles are kept in float64.
+        Of the tiles, and of products within one; sums over tiles are kept in float64.
     keep_bytes : int
         How much memory kept tiles may take.
     n_jobs : int or None
@@ -37,6 +37,10 @@ class Operator:
         self._tiles = slices(shape[0], self._height)
         self._n_kept = int(min(len(self._tiles), keep_bytes // (row_bytes * self._height)))
         self._kept: dict[int, list[np.ndarray]] = {}
+
+    def product_dtype(self, factor: np.ndarray) -> np.dtype:
+        """Precision of a tile's product with `factor`."""
+        return self.dtype
 
     def compute(self, rows) -> Iterator[np.ndarray]:
         """The column blocks, from left to right, of a slice or an array of rows."""
@@ -65,9 +69,9 @@ class Operator:
         return tile_map(function, range(len(self._tiles)), self.n_jobs)
 
     def matmat(self, W: np.ndarray) -> np.ndarray:
-        """Z @ W, in the operator's dtype."""
-        W = np.asarray(W, self.dtype)
-        out = np.empty((self.shape[0], W.shape[1]), self.dtype)
+        """Z @ W, in the precision of the product."""
+        W = np.asarray(W, self.product_dtype(W))
+        out = np.empty((self.shape[0], W.shape[1]), W.dtype)
 
         def product(tile):
             out[self._tiles[tile]] = _times(self._blocks(tile), W)
@@ -78,7 +82,7 @@ class Operator:
 
     def rmatmat(self, V: np.ndarray) -> np.ndarray:
         """Z.T @ V, summed in float64."""
-        V = np.asarray(V, self.dtype)
+        V = np.asarray(V, self.product_dtype(V))
         out = np.zeros((self.shape[1], V.shape[1]))
 
         def product(tile):
@@ -90,13 +94,13 @@ class Operator:
 
     def gram(self, W: np.ndarray, middle: Callable[[slice, np.ndarray], np.ndarray]):
         """Z.T @ middle(Z @ W) in one pass; `middle` maps a slice of rows and its product."""
-        W = np.asarray(W, self.dtype)
+        W = np.asarray(W, self.product_dtype(W))
         out = np.zeros(W.shape)
 
         def product(tile):
             rows = self._tiles[tile]
             blocks = list(self._blocks(tile))
-            inner = np.asarray(middle(rows, _times(blocks, W)), self.dtype)
+            inner = np.asarray(middle(rows, _times(blocks, W)), W.dtype)
             return _transposed_times(blocks, inner)
 
         for part in self._each_tile(product):
@@ -137,11 +141,11 @@ def _times(blocks, W):
     """Sum of the blocks times their rows of W."""
     total, start = None, 0
     for block in blocks:
-        part = block @ W[start : start + block.shape[1]]
+        part = block.astype(W.dtype, copy=False) @ W[start : start + block.shape[1]]
         total = part if total is None else np.add(total, part, out=total)
         start += block.shape[1]
     return total
 
 
 def _transposed_times(blocks, V):
-    return np.vstack([block.T @ V for block in blocks])
+    return np.vstack([block.astype(V.dtype, copy=False).T @ V for block in blocks])

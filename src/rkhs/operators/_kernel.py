@@ -44,6 +44,11 @@ class KernelOperator(Operator):
         self._centers = [kernel.embed(chunk, self._shift, self.dtype) for chunk in chunks]
         self._widths = [len(chunk) for chunk in chunks]
 
+    def product_dtype(self, factor):
+        # Coefficients of kernel functions are large and cancel: solvers, which hold them in
+        # float64, get products in float64 of tiles in float32.
+        return np.result_type(self.dtype, factor.dtype)
+
     def compute(self, rows):
         block = self._source[rows]
         left = self._kernel.embed(block, self._shift, self.dtype)
@@ -54,15 +59,20 @@ class KernelOperator(Operator):
 
 
 def gram_factor(kernel, centers: np.ndarray, dtype) -> np.ndarray:
-    """The Cholesky factor L of K(centres, centres), with as little added as it takes."""
-    gram = kernel(centers.astype(np.float64, copy=False))
-    diagonal = np.diagonal(gram).copy()
+    """The Cholesky factor L of K(centres, centres), with as little added as it takes.
+
+    In float64: it is applied to vectors that tiles of `dtype` are then multiplied with.
+    """
+    centers = centers.astype(np.float64, copy=False)
+    diagonal = kernel.diag(centers)
     # Tiles come in `dtype`: directions below its rounding must not be blown up.
     jitter = float(np.finfo(dtype).eps)
     while True:
+        gram = kernel(centers)
         np.fill_diagonal(gram, diagonal * (1.0 + jitter))
         try:
-            return cholesky(gram, lower=True, check_finite=False).astype(dtype, copy=False)
+            # Transposed, the matrix is the same and in LAPACK's order: no copy.
+            return cholesky(gram.T, lower=True, overwrite_a=True, check_finite=False)
         except LinAlgError:
             jitter *= 10.0
             if jitter > 1e-2:
@@ -95,24 +105,25 @@ class WhitenedOperator(Operator):
         return self._factor
 
     def _solve(self, V, transposed):
-        V = np.asarray(V, self._factor.dtype)
+        V = np.asarray(V, np.float64)
         return solve_triangular(
             self._factor, V, lower=True, trans=int(transposed), check_finite=False
         )
 
     def compute(self, rows):
-        block = np.hstack(list(self._inner.compute(rows)))
-        yield self._solve(block.T, False).T.astype(self.dtype)
+        yield self._whiten(np.hstack(list(self._inner.compute(rows))))
 
     def take(self, index):
-        return self._solve(self._inner.take(index).T, False).T.astype(self.dtype)
+        return self._whiten(self._inner.take(index))
+
+    def _whiten(self, block):
+        return np.ascontiguousarray(self._solve(block.T, False).T, self.dtype)
 
     def matmat(self, W):
         return self._inner.matmat(self._solve(W, True))
 
     def rmatmat(self, V):
-        return self._solve(self._inner.rmatmat(V), False).astype(np.float64)
+        return self._solve(self._inner.rmatmat(V), False)
 
     def gram(self, W, middle):
-        inner = self._inner.gram(self._solve(W, True), middle)
-        return self._solve(inner, False).astype(np.float64)
+        return self._solve(self._inner.gram(self._solve(W, True), middle), False)

@@ -46,7 +46,7 @@ def minimise(gram, linear, lower, upper, epsilon, tol):
             pulls.append(-(sign * slope + epsilon) + barrier / part - barrier / rest)
         stiffness = 1.0 / sum(1.0 / bend for bend in bends)
         wish = sum(s * pull / bend for s, pull, bend in zip(signs, pulls, bends, strict=True))
-        move, product_move = _solve(gram, stiffness, wish)
+        product_move = _solve(gram, stiffness, wish)
         size = 1.0
         moves = []
         for i, sign in enumerate(signs):
@@ -70,14 +70,14 @@ def _position(base, signs, x):
 
 
 def _solve(gram, stiffness, wish):
-    """The move with (E + G) move = E wish, and G move = E (wish - move)."""
+    """G times the move with (E + G) move = E wish."""
     system = gram.copy()
     jitter = 0.0
     while True:
         system[np.diag_indices_from(system)] = np.diagonal(gram) * (1.0 + jitter) + stiffness
         try:
             move = cho_solve(cho_factor(system, lower=True), stiffness * wish)
-            return move, gram @ move
+            return gram @ move
         except LinAlgError:
             jitter = max(10.0 * jitter, 1e-15)
 

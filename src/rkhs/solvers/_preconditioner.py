@@ -14,8 +14,10 @@ from rkhs.data import RowSource
 from rkhs.operators import KernelOperator, WhitenedOperator, gram_factor
 
 _STREAM = 1101
-LARGEST_DENSE = 20_000
+_LARGEST_DENSE = 20_000
 _RANK = 1000
+_ROWS_PER_FEATURE = 4
+_LARGEST_SAMPLED = 4000
 
 Apply = Callable[[np.ndarray], np.ndarray]
 
@@ -30,7 +32,7 @@ class DensePreconditioner:
         factor = None
         ridge = alpha
         while factor is None:
-            matrix = self._moment * self._moment.dtype.type(curvature)
+            matrix = curvature * self._moment
             matrix[np.diag_indices_from(matrix)] += ridge
             try:
                 factor = cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
@@ -85,8 +87,8 @@ def _rows_and_shares(problem, count):
 
 def feature_plan(n_features: int, budget: int) -> tuple[int, int]:
     """Rank of the preconditioner for so many features (all: dense), and its bytes."""
-    dense = 12 * n_features**2
-    if n_features <= LARGEST_DENSE and dense <= budget:
+    dense = 16 * n_features**2
+    if n_features <= _LARGEST_DENSE and dense <= budget:
         return n_features, dense
     rank = int(np.clip(budget // (16 * n_features), 1, min(_RANK, n_features)))
     return rank, 16 * n_features * rank
@@ -99,19 +101,28 @@ def kernel_plan(n_rows: int, budget: int) -> tuple[int, int]:
 
 
 def for_features(problem):
-    """A preconditioner for Z^T Z, from as many rows as twice the features, or fewer."""
+    """A preconditioner for Z^T Z from several times as many rows as features.
+
+    Twice the square root of features over rows bounds the relative error of the sampled
+    second moment: four rows a feature give a condition number of about nine, more are taken
+    while that costs less than a few products with all rows. With many `Nystrom` centres,
+    which are a uniform sample themselves, their own features L are the cheaper choice.
+    """
     operator, features = problem.operator, problem.features
     n_features = operator.shape[1]
     rank, _ = feature_plan(n_features, problem.memory)
     if rank < n_features:
         return _low_rank(problem, rank)
-    if isinstance(operator, WhitenedOperator) and features.sampling == "uniform":
-        # The centres are a uniform sample themselves: Z at the centres is L.
-        routine = lapack.slauum if operator.factor.dtype == np.float32 else lapack.dlauum
-        moment, _ = routine(operator.factor, lower=1)
-        return DensePreconditioner(moment / moment.dtype.type(n_features))
-    rows, shares = _rows_and_shares(problem, 2 * n_features)
-    moment = np.zeros((n_features, n_features), operator.dtype)
+    if (
+        isinstance(operator, WhitenedOperator)
+        and features.sampling == "uniform"
+        and n_features > _LARGEST_SAMPLED
+    ):
+        moment, _ = lapack.dlauum(operator.factor, lower=1)
+        return DensePreconditioner(moment / n_features)
+    affordable = 16 * operator.shape[0] * problem.target.shape[1] // n_features
+    rows, shares = _rows_and_shares(problem, max(_ROWS_PER_FEATURE * n_features, affordable))
+    moment = np.zeros((n_features, n_features))
     for part in slices(len(rows), 4096):
         Z = operator.take(rows[part])
         Z *= np.sqrt(shares[part]).astype(Z.dtype)[:, None]

@@ -1,0 +1,122 @@
+"""Tiles on threads: in order, bounded, with the same bits for any number of threads."""
+
+import os
+import threading
+import time
+
+import numpy as np
+import pytest
+import threadpoolctl
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rkhs.compute import core_count, slices, tile_map
+
+CORES = core_count(None)
+
+
+def blas_threads():
+    return [
+        pool["num_threads"]
+        for pool in threadpoolctl.threadpool_info()
+        if pool["user_api"] == "blas"
+    ]
+
+
+@given(total=st.integers(0, 2000), size=st.integers(1, 700))
+def test_slices_cover_the_range_once_in_order(total, size):
+    parts = slices(total, size)
+    assert [i for part in parts for i in range(part.start, part.stop)] == list(range(total))
+    assert all(0 < part.stop - part.start <= size for part in parts)
+
+
+def test_cores_are_counted_like_joblib_does():
+    assert 1 <= CORES <= os.cpu_count()
+    assert core_count(-1) == CORES
+    assert core_count(-2) == max(1, CORES - 1)
+    assert core_count(-1000) == 1
+    assert core_count(3) == 3
+
+
+def test_zero_jobs_are_refused():
+    with pytest.raises(ValueError, match="n_jobs=0 has no meaning"):
+        core_count(0)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 3, None])
+def test_results_come_in_order(n_jobs):
+    def slow_at_first(i):
+        time.sleep(0.002 if i % 3 == 0 else 0)
+        return i
+
+    assert list(tile_map(slow_at_first, range(20), n_jobs)) == list(range(20))
+
+
+def test_no_tiles_give_no_results():
+    assert list(tile_map(lambda i: i, [], 2)) == []
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 3])
+def test_products_have_the_same_bits_for_any_number_of_threads(n_jobs):
+    A = np.random.default_rng(0).normal(size=(700, 300)).astype(np.float32)
+
+    def total(jobs):
+        return sum(tile_map(lambda rows: A[rows].T @ A[rows], slices(700, 128), jobs))
+
+    np.testing.assert_array_equal(total(n_jobs), total(1))
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_blas_has_one_thread_inside_and_its_own_number_after(n_jobs):
+    before = blas_threads()
+    inside = list(tile_map(lambda _: blas_threads(), range(4), n_jobs))
+    assert all(threads == 1 for tile in inside for threads in tile)
+    assert blas_threads() == before
+
+
+def test_blas_threads_return_when_a_tile_fails():
+    before = blas_threads()
+    with pytest.raises(ZeroDivisionError):
+        list(tile_map(lambda i: 1 // (i - 5), range(10), 2))
+    assert blas_threads() == before
+
+
+def test_blas_threads_return_when_the_reader_stops_early():
+    before = blas_threads()
+    results = tile_map(lambda i: i, range(100), 2)
+    next(results)
+    results.close()
+    assert blas_threads() == before
+
+
+def test_nested_maps_release_blas_only_at_the_end():
+    before = blas_threads()
+
+    def outer(i):
+        list(tile_map(lambda j: j, range(3), 1))
+        return blas_threads()
+
+    for threads in tile_map(outer, range(6), 2):
+        assert set(threads) == {1}
+    assert blas_threads() == before
+
+
+def test_few_results_wait_for_a_slow_reader():
+    lock, done = threading.Lock(), []
+
+    def work(i):
+        with lock:
+            done.append(i)
+        return i
+
+    largest = 0
+    for i in tile_map(work, range(60), 2):
+        time.sleep(0.001)
+        largest = max(largest, len(done) - i)
+    assert largest <= 2 * 2 + 1
+
+
+def test_threads_run_at_the_same_time():
+    barrier = threading.Barrier(2, timeout=10)
+    # Each call waits for another one: a single thread would time out.
+    list(tile_map(lambda _: barrier.wait(), range(4), 2))
