@@ -57,7 +57,9 @@ def test_every_citation_is_in_the_bibliography_and_every_entry_is_cited():
     assert sorted(entries) == sorted(cited)
 
 
-@pytest.mark.parametrize("module", ["", ".kernels", ".features", ".losses", ".solvers", ".datasets"])
+@pytest.mark.parametrize(
+    "module", ["", ".kernels", ".features", ".losses", ".solvers", ".datasets"]
+)
 def test_every_public_name_is_in_the_reference(module):
     text = read(ROOT / "docs/reference.rst")
     sections = re.split(r"^\.\. currentmodule:: (\S+)$", text, flags=re.MULTILINE)

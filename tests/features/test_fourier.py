@@ -135,7 +135,7 @@ def test_spread_frequencies_have_a_lower_error_than_independent_ones(name, sampl
 
 
 @pytest.mark.parametrize("sampling", ["iid", "orthogonal", "qmc"])
-@pytest.mark.parametrize("n_features", [1, 6, 1024, 1030, 2049])
+@pytest.mark.parametrize("n_features", [1, 6, 7, 1024, 1031, 2049])
 def test_transform_is_what_the_blocks_give_by_hand(n_features, sampling):
     kernel = 2 * Gaussian(SCALES)
     features = RandomFourier(n_features, kernel, sampling, random_state=3).fit(X)

@@ -16,7 +16,6 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import root_mean_squared_error, zero_one_loss
 from sklearn.model_selection import train_test_split
-from threadpoolctl import threadpool_limits
 
 from rkhs.cli._text import size
 from rkhs.datasets import robot_arm
@@ -37,7 +36,7 @@ class Sizes(NamedTuple):
     epochs: int
 
 
-_FULL = Sizes(digits=700, arm=12_000, exact=2500, centers=800, features=2000, epochs=6)
+_FULL = Sizes(digits=1200, arm=12_000, exact=2500, centers=800, features=2000, epochs=6)
 _QUICK = Sizes(digits=150, arm=2500, exact=300, centers=100, features=200, epochs=3)
 
 
@@ -183,9 +182,7 @@ def run_demo(quick: bool = False) -> None:
     )
     sizes = _QUICK if quick else _FULL
     tasks = [_digits(sizes), _arm(sizes)]
-    # Products this small are slower on several threads of a busy machine; the library's own
-    # threads over tiles stay.
-    with progress, threadpool_limits(1, user_api="blas"):
+    with progress:
         n_steps = sum(1 + len(task.machines) for task in tasks)
         bar = progress.add_task("", total=n_steps)
         for task in tasks:

@@ -5,7 +5,7 @@ from rkhs.compute._distances import l1_distances, one_plus_square_products, squa
 from rkhs.compute._draws import SAMPLINGS, Draw, IndependentDraw, OrthogonalDraw, QuasiDraw
 from rkhs.compute._elementwise import cosines, exponential
 from rkhs.compute._memory import available_memory
-from rkhs.compute._threads import core_count, slices, tile_map
+from rkhs.compute._threads import core_count, single_threaded_blas, slices, tile_map
 
 __all__ = [
     "SAMPLINGS",
@@ -19,6 +19,7 @@ __all__ = [
     "exponential",
     "l1_distances",
     "one_plus_square_products",
+    "single_threaded_blas",
     "slices",
     "squared_distances",
     "tile_map",

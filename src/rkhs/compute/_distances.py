@@ -7,8 +7,12 @@ import numpy as np
 _LARGEST_FLOAT32_NORM = 2e3
 
 
-def squared_distances(X, half_x, Y, half_y, factor, out) -> None:
-    """Write ``factor * ||x - y||^2`` for all pairs to `out`, given half squared norms."""
+def squared_distances(X, half_x, Y, half_y, factor, out, refine=False) -> None:
+    """Write ``factor * ||x - y||^2`` for all pairs to `out`, given half squared norms.
+
+    With `refine`, pairs so close that norms minus product is mostly rounding are computed
+    from their difference.
+    """
     from rkhs.compute import _loops
 
     largest = max(half_x.max(initial=0.0), half_y.max(initial=0.0))
@@ -19,9 +23,12 @@ def squared_distances(X, half_x, Y, half_y, factor, out) -> None:
         np.matmul(X, Y.T, out=wide)
         _loops.combine(wide, half_x, half_y, np.float64(factor))
         out[...] = wide
-        return
-    np.matmul(X, Y.T, out=out)
-    _loops.combine(out, half_x, half_y, out.dtype.type(factor))
+    else:
+        np.matmul(X, Y.T, out=out)
+        _loops.combine(out, half_x, half_y, out.dtype.type(factor))
+    if refine:
+        close = 1e3 * np.finfo(out.dtype).eps
+        _loops.refine(out, X, half_x, Y, half_y, out.dtype.type(factor), out.dtype.type(close))
 
 
 def l1_distances(X, Y, out) -> None:

@@ -63,6 +63,26 @@ def combine(products, left, right, factor):
 
 
 @_fast
+def refine(out, X, half_x, Y, half_y, factor, close):
+    # Norms of both are about equal where a pair is close, so the row's own will do.
+    for i in range(out.shape[0]):
+        row = out[i]
+        limit = factor * close * half_x[i]
+        least = row[0]
+        for j in range(row.shape[0]):
+            least = min(least, row[j])
+        if least > limit:
+            continue
+        for j in range(row.shape[0]):
+            if row[j] <= limit:
+                total = 0.0
+                for c in range(X.shape[1]):
+                    difference = X[i, c] - Y[j, c]
+                    total += difference * difference
+                row[j] = factor * total
+
+
+@_fast
 def l1(X, columns, out):
     # columns: (columns of Y, rows of Y), so that the inner loop runs over adjacent memory.
     for i in range(X.shape[0]):

@@ -45,7 +45,7 @@ class _SingleThreadedBlas:
                 self._limit.close()
 
 
-_single_threaded_blas = _SingleThreadedBlas()
+single_threaded_blas = _SingleThreadedBlas()
 
 
 def core_count(n_jobs: int | None) -> int:
@@ -73,7 +73,7 @@ def tile_map(
     """
     tiles = list(tiles)
     n_threads = min(core_count(n_jobs), len(tiles))
-    with _single_threaded_blas:
+    with single_threaded_blas:
         if n_threads <= 1:
             yield from map(function, tiles)
             return

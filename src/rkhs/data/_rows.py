@@ -80,12 +80,14 @@ def _holds_text(column) -> bool:
 
 def row_keys(source: RowSource, seed: int) -> np.ndarray:
     """Random 64-bit keys that depend on what a row holds: equal rows have equal keys."""
-    odd = (uniform(seed, _KEY_STREAM, 0, (source.shape[1],)) * 2.0**63).astype(np.uint64)
+    words = uniform(seed, _KEY_STREAM, 0, (source.shape[1] + 1,))
+    odd = (words * 2.0**63).astype(np.uint64)
     odd = odd * np.uint64(2) + np.uint64(1)
     keys = np.empty(len(source), np.uint64)
     for rows in slices(len(source), _BLOCK):
-        bits = np.ascontiguousarray(source[rows], dtype=np.float64).view(np.uint64)
-        mixed = (bits ^ (bits >> np.uint64(29))) * odd
-        total = (mixed ^ (mixed >> np.uint64(32))).sum(axis=1, dtype=np.uint64)
+        # Adding zero turns -0.0 into 0.0, which is equal to it.
+        bits = (np.ascontiguousarray(source[rows], dtype=np.float64) + 0.0).view(np.uint64)
+        mixed = (bits ^ (bits >> np.uint64(29))) * odd[1:]
+        total = (mixed ^ (mixed >> np.uint64(32))).sum(axis=1, dtype=np.uint64) + odd[0]
         keys[rows] = (total ^ (total >> np.uint64(31))) * np.uint64(0x9E3779B97F4A7C15)
     return keys

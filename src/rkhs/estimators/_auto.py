@@ -4,7 +4,7 @@
 |---|---|
 | features | none (the kernel's whole space) up to 2,000 rows; beyond, `Nystrom` |
 | centres | 8 sqrt(n), between 500 and 10,000, their matrices within a quarter of the memory |
-| solver | `Exact` up to 2,000 rows without features; else by the loss: `ConjugateGradient` for the squared error, `NewtonCG` for other smooth losses, `SGD` for losses with a kink |
+| solver | `Exact` without features, up to 2,000 rows (500 for softmax, whose outputs are solved together); else by the loss: `ConjugateGradient` for the squared error, `NewtonCG` for other smooth losses, `SGD` for losses with a kink |
 | alpha | 1 / n, n the sum of the sample weights: scikit-learn's ``KernelRidge(alpha=1)`` and ``SVC(C=1)`` |
 | length scale | per column the standard deviation, times the median distance (see `rkhs.kernels`) |
 """
@@ -20,6 +20,7 @@ from rkhs.registry import build
 from rkhs.solvers import SGD, SOLVERS, ConjugateGradient, Exact, NewtonCG, Solver
 
 SMALL = 2000
+SMALL_COUPLED = 500
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
@@ -42,7 +43,8 @@ def choose(
         if features.random_state is None:
             features.random_state = random_state
     if isinstance(solver, str) and solver == "auto":
-        kind = _solver_for(loss, small and features is None)
+        exact = features is None and n_rows <= (SMALL_COUPLED if loss.coupled else SMALL)
+        kind = _solver_for(loss, exact)
         solver = kind() if tol is None else kind(tol=tol)
     else:
         given = {} if tol is None else {"tol": tol}

@@ -149,7 +149,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         features, solver = choose(
             X.shape[0], loss, self.features, self.solver, memory, seed, self.tol
         )
-        alpha = 1.0 / weight.sum() if self.alpha == "auto" else float(self.alpha)
+        alpha = 1.0 / float(weight.sum()) if self.alpha == "auto" else float(self.alpha)
         solver.check(loss, features is not None, alpha)
         dtype = np.dtype(solver.dtype if self.dtype == "auto" else _DTYPES[self.dtype])
         train, held_out = self._split(RowSource(X), weight, seed)
@@ -302,7 +302,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
                 del self._skl_callbacks
 
     def _decision_values(self, X) -> np.ndarray:
-        check_is_fitted(self)
+        check_is_fitted(self, "expansion_")
         X = validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False)
         return self.expansion_.evaluate(RowSource(X), self.n_jobs)
 

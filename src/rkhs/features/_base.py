@@ -94,6 +94,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     @property
     def _n_features_out(self):
+        check_is_fitted(self)
         return self.n_outputs
 
     def fit_bytes(self) -> int:

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from rkhs.data import RowSource
+from rkhs.kernels import middle
 from rkhs.operators import KernelOperator
 
 _CANDIDATES_PER_CENTER = 10
@@ -27,6 +28,21 @@ def _lowest(keys, weight, count):
     return np.argpartition(times, count - 1)[:count]
 
 
+def _candidates(keys, weight, n_centers):
+    """Ten rows a centre, and the weight that each still has among them.
+
+    A row of weight w is among them with probability 1 - exp(-w t), t the first waiting time
+    that is left out: dividing by it makes a draw in two stages one in proportion to w.
+    """
+    rows = _lowest(keys, weight, _CANDIDATES_PER_CENTER * n_centers)
+    left_out = weight > 0
+    left_out[rows] = False
+    if not left_out.any():
+        return rows, weight[rows]
+    limit = (-np.log(keys[left_out]) / weight[left_out]).min()
+    return rows, weight[rows] / -np.expm1(-weight[rows] * limit)
+
+
 def uniform(kernel, source, weight, n_centers, keys, n_jobs):
     """Any row, in proportion to its weight."""
     return _lowest(keys, weight, n_centers)
@@ -37,23 +53,22 @@ def kmeans_plus_plus(kernel, source, weight, n_centers, keys, n_jobs):
 
     Among ten times as many candidate rows as centres.
     """
-    candidates = _lowest(keys, weight, _CANDIDATES_PER_CENTER * n_centers)
+    candidates, importance = _candidates(keys, weight, n_centers)
     rows = source[candidates]
-    shift = rows.mean(axis=0, dtype=np.float64)
+    shift = middle(rows)
     embedded = kernel.embed(rows, shift, np.float64)
     diagonal = kernel.diag(rows)
     nearest = np.full(len(rows), np.inf)
     column = np.empty((len(rows), 1))
-    chosen = [int(np.argmin(keys[candidates]))]
-    # The keys of the candidates, folded once more, drive the draws.
-    draws = (keys[candidates] * 2.0**20) % 1.0
+    first, draws = _folded(keys[candidates])
+    chosen = [int(_lowest(first, importance, 1)[0])]
     while len(chosen) < n_centers:
         last = chosen[-1]
         kernel.tile(embedded, kernel.embed(rows[last : last + 1], shift, np.float64), column)
         distance = diagonal + diagonal[last] - 2.0 * column[:, 0]
         nearest = np.minimum(nearest, np.maximum(distance, 0.0))
         nearest[last] = 0.0
-        cumulative = np.cumsum(nearest)
+        cumulative = np.cumsum(importance * nearest)
         if not cumulative[-1] > 0:
             break
         chosen.append(int(np.searchsorted(cumulative, draws[len(chosen)] * cumulative[-1])))
@@ -63,24 +78,29 @@ def kmeans_plus_plus(kernel, source, weight, n_centers, keys, n_jobs):
 def leverage(kernel, source, weight, n_centers, keys, n_jobs):
     """In proportion to ridge leverage scores, estimated from a small uniform draw.
 
-    The score of x is k(x, x) minus what the pilot rows explain of it, at the ridge at which
-    the pilot's effective dimension is half its size.
+    The score of x is what it would have as one more pilot row: s / (s + ridge), s the part
+    of k(x, x) that the pilot rows leave unexplained at a ridge that is their median
+    eigenvalue.
     """
-    candidates = _lowest(keys, weight, _CANDIDATES_PER_CENTER * n_centers)
-    order = np.argsort(keys[candidates], kind="stable")
-    pilot = source[candidates[order[: min(_PILOT, n_centers)]]].astype(np.float64)
+    candidates, importance = _candidates(keys, weight, n_centers)
+    first, second = _folded(keys[candidates])
+    rows = source[candidates]
+    pilot = rows[_lowest(first, importance, min(_PILOT, n_centers))].astype(np.float64)
     gram = kernel(pilot)
     eigenvalues = np.linalg.eigvalsh(gram)
     ridge = max(float(np.median(eigenvalues)), 1e-10 * float(eigenvalues[-1]))
     factor = cho_factor(gram + ridge * np.eye(len(pilot)), lower=True)
-    operator = KernelOperator(
-        kernel, RowSource(source[candidates]), RowSource(pilot), np.float64, n_jobs=n_jobs
-    )
-    cross = operator.rows(0, len(candidates))
+    operator = KernelOperator(kernel, RowSource(rows), RowSource(pilot), np.float64, n_jobs=n_jobs)
+    cross = operator.rows(0, len(rows))
     explained = np.einsum("ij,ji->i", cross, cho_solve(factor, cross.T))
-    score = np.clip(kernel.diag(cross) - explained, 1e-12, None)
-    fresh = (keys[candidates] * 2.0**20) % 1.0
-    return candidates[_lowest(fresh, score, n_centers)]
+    unexplained = np.maximum(kernel.diag(rows) - explained, 1e-12)
+    score = importance * unexplained / (unexplained + ridge)
+    return candidates[_lowest(second, score, n_centers)]
+
+
+def _folded(keys):
+    """Two more sets of uniform numbers from the later digits of the keys."""
+    return (keys * 2.0**10) % 1.0, (keys * 2.0**20) % 1.0
 
 
 SAMPLINGS = {"uniform": uniform, "kmeans++": kmeans_plus_plus, "leverage": leverage}

@@ -4,9 +4,10 @@ import numpy as np
 
 from rkhs.compute import SAMPLINGS, cosines, uniform
 from rkhs.features._base import FeatureMap, sample_rows
+from rkhs.kernels._length_scale import weighted_median
 
 _PHASE_STREAM = 1003
-_LARGEST_COORDINATE = 1e18  # keeps the product with any frequency finite in float32
+_LARGEST = 1e15  # of a coordinate or a frequency: products stay finite in float32
 _CACHE_BYTES = 256 * 2**20  # frequencies beyond it are regenerated at each use
 
 
@@ -71,13 +72,12 @@ class RandomFourier(FeatureMap):
                 f'sampling="orthogonal" needs a rotation-invariant kernel, and {stranger} is '
                 'not one. Use sampling="qmc" or "iid".'
             )
-        total = np.zeros(self.n_features_in_)
-        for start in range(0, len(source), 65_536):
-            rows = slice(start, start + 65_536)
-            total += weight[rows] @ source[rows].astype(np.float64, copy=False)
-        self.shift_ = total / weight.sum()
-        sample = np.abs(sample_rows(source, weight, self.seed_)[0] - self.shift_).max(axis=0)
-        self.scale_ = np.where(sample > 0, sample, 1.0)
+        self.kernel_(np.zeros((1, self.n_features_in_)))  # refuses bad parameters
+        rows, weight = sample_rows(source, weight, self.seed_)
+        rows = rows.astype(np.float64)
+        self.shift_ = np.array([weighted_median(column, weight) for column in rows.T])
+        deviation = np.abs(rows - self.shift_).max(axis=0)
+        self.scale_ = np.where(deviation > 0, deviation, 1.0)
         self._cache = {}
         self.block(0)  # a kernel without Fourier features is refused here
 
@@ -87,9 +87,11 @@ class RandomFourier(FeatureMap):
 
     def block(self, index: int) -> np.ndarray:
         """Frequencies of one block in turns, (columns, frequencies); two features each."""
+        n_left = self.n_features - index * self.block_size
+        if index < 0 or n_left <= 0:
+            raise IndexError(f"{self!r} has no block {index}.")
         draw = SAMPLINGS[self.sampling](self.seed_, index, self.block_size // 2)
         frequencies = self.kernel_.frequencies(draw, self.n_features_in_)
-        n_left = self.n_features - index * self.block_size
         return frequencies[: (n_left + 1) // 2].T
 
     def _cached_block(self, index, dtype):
@@ -97,14 +99,15 @@ class RandomFourier(FeatureMap):
         key = index, np.dtype(dtype).char
         if key in cache:
             return cache[key]
-        block = np.ascontiguousarray(self.block(index) * self.scale_[:, None], dtype)
+        scaled = np.clip(self.block(index) * self.scale_[:, None], -_LARGEST, _LARGEST)
+        block = np.ascontiguousarray(scaled, dtype)
         if (len(cache) + 1) * block.nbytes <= _CACHE_BYTES:
             cache[key] = block
         return block
 
     def blocks(self, X, dtype):
         shifted = (X - self.shift_) / self.scale_
-        np.clip(shifted, -_LARGEST_COORDINATE, _LARGEST_COORDINATE, out=shifted)
+        np.clip(shifted, -_LARGEST, _LARGEST, out=shifted)
         shifted = shifted.astype(dtype, copy=False)
         scale = np.sqrt(2.0 * self.kernel_.diag(np.zeros((1, X.shape[1])))[0] / self.n_features)
         for index in range(-(-self.n_features // self.block_size)):

@@ -12,7 +12,18 @@ from rkhs.compute._draws import Draw
 from rkhs.kernels._length_scale import choose_length_scale
 
 _ROWS = 512
-_LARGEST_COORDINATE = 1e9  # in length scales; beyond it every decaying kernel is zero
+# In length scales: squares of larger coordinates would overflow.
+_LARGEST_COORDINATE = {np.dtype(np.float32): 1e15, np.dtype(np.float64): 1e145}
+_SAMPLE = 1000
+
+
+def middle(rows) -> np.ndarray:
+    """Column medians of (some of) the rows: a shift by it keeps most squared norms small.
+
+    The mean would not do: one far row could move it away from all others.
+    """
+    step = -(-len(rows) // _SAMPLE)
+    return np.median(np.asarray(rows[::step], dtype=np.float64), axis=0)
 
 
 class Rows(NamedTuple):
@@ -61,7 +72,7 @@ class Kernel(BaseEstimator):
                 f"X has {X.shape[1]} columns and Y has {Y.shape[1]}; they must be the same."
             )
         dtype = np.result_type(X, Y)
-        shift = Y.mean(axis=0, dtype=np.float64)
+        shift = middle(Y)
         right = self.embed(Y, shift, dtype)
         gram = np.empty((len(X), len(Y)), dtype)
 
@@ -122,7 +133,8 @@ class StationaryKernel(Kernel):
     def embed(self, X, shift, dtype):
         inverse = self._inverse_scale(X.shape[1])
         values = (X - shift) * inverse
-        np.clip(values, -_LARGEST_COORDINATE, _LARGEST_COORDINATE, out=values)
+        largest = _LARGEST_COORDINATE[np.dtype(dtype)]
+        np.clip(values, -largest, largest, out=values)
         values = values.astype(dtype, copy=False)
         return Rows(values, 0.5 * np.einsum("ij,ij->i", values, values))
 

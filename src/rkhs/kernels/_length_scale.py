@@ -35,7 +35,7 @@ def _standard_deviations(X, weight):
     mean = np.average(X, axis=0, weights=weight)
     deviation = np.sqrt(np.average((X - mean) ** 2, axis=0, weights=weight))
     # Rounding leaves a constant column with a tiny deviation.
-    return np.where(deviation > 1e-12 * np.abs(mean), deviation, 0.0)
+    return np.where(X.max(axis=0) > X.min(axis=0), deviation, 0.0)
 
 
 def choose_length_scale(spec, X, weight=None, *, norm: str, per_column: bool):
@@ -47,8 +47,9 @@ def choose_length_scale(spec, X, weight=None, *, norm: str, per_column: bool):
             f'length_scale must be "auto", "median", a number or one number per column; '
             f"got {spec!r}."
         )
-    X = np.asarray(X, dtype=np.float64)
-    weight = np.ones(len(X)) if weight is None else np.asarray(weight, dtype=np.float64)
+    step = -(-len(X) // SAMPLE)
+    X = np.asarray(X, dtype=np.float64)[::step]
+    weight = np.ones(len(X)) if weight is None else np.asarray(weight, dtype=np.float64)[::step]
     X, weight = X[weight > 0], weight[weight > 0]
     first, second = np.triu_indices(len(X), k=1)
     pair_weight = weight[first] * weight[second]
@@ -59,7 +60,7 @@ def choose_length_scale(spec, X, weight=None, *, norm: str, per_column: bool):
     else:
         unit = np.ones(X.shape[1])
     inverse = np.divide(1.0, unit, out=np.zeros_like(unit), where=unit > 0)
-    distances = _pair_distances(X * inverse, norm)[first, second]
+    distances = _pair_distances(X * inverse, norm)
     factor = _positive_median(distances, pair_weight) or 1.0
     if spec == "median" and not per_column:
         return factor
@@ -67,6 +68,7 @@ def choose_length_scale(spec, X, weight=None, *, norm: str, per_column: bool):
 
 
 def _pair_distances(X, norm):
-    from scipy.spatial.distance import pdist, squareform
+    """Distances of all pairs, in the order of ``np.triu_indices``."""
+    from scipy.spatial.distance import pdist
 
-    return squareform(pdist(X, "cityblock" if norm == "l1" else "euclidean"))
+    return pdist(X, "cityblock" if norm == "l1" else "euclidean")

@@ -7,6 +7,7 @@ from rkhs.compute import exponential, squared_distances
 from rkhs.kernels._base import StationaryKernel
 
 _TURN = 2.0 * np.pi
+_LARGE_ORDER = 50  # of a Bessel function, from which its asymptotic form is exact enough
 
 
 class RadialKernel(StationaryKernel):
@@ -19,15 +20,13 @@ class RadialKernel(StationaryKernel):
         return 1.0
 
     def tile(self, left, right, out):
-        squared_distances(
-            left.values,
-            left.half_squares,
-            right.values,
-            right.half_squares,
-            self._squared_factor(),
-            out,
-        )
+        (x, half_x), (y, half_y) = left, right
+        squared_distances(x, half_x, y, half_y, self._squared_factor(), out, self._is_rough())
         self._profile(out)
+
+    def _is_rough(self) -> bool:
+        """Whether the kernel has a kink at r = 0, where rounding of r^2 would show."""
+        return False
 
     def _profile(self, tile: np.ndarray) -> None:
         """Replace ``_squared_factor() * r^2`` by the kernel's value, in place."""
@@ -83,6 +82,9 @@ class Exponential(RadialKernel):
     >>> Exponential()([[0.0, 0.0]], [[3.0, 4.0]]).round(4)
     array([[0.0067]])
     """
+
+    def _is_rough(self):
+        return True
 
     def _profile(self, tile):
         np.sqrt(tile, out=tile)
@@ -162,6 +164,9 @@ class Matern(RadialKernel):
             raise ValueError(f"nu must be positive, got {self.nu!r}.")
         return 2.0 * self.nu
 
+    def _is_rough(self):
+        return self.nu < 1
+
     def _profile(self, tile):
         s = np.sqrt(tile, out=tile)
         if self.nu not in (0.5, 1.5, 2.5):
@@ -183,13 +188,24 @@ class Matern(RadialKernel):
 
 def _bessel_profile(s, nu):
     # Through logarithms: s^nu overflows and K_nu underflows long before their product.
-    safe = np.where(s > 0, s, 1.0).astype(np.float64)
-    log_value = (
-        (1.0 - nu) * np.log(2.0)
-        - special.gammaln(nu)
-        + nu * np.log(safe)
-        + np.log(special.kve(nu, safe))
-        - safe
-    )
-    # K_nu overflows close to zero, where the kernel is 1.
-    return np.where((s > 0) & np.isfinite(log_value), np.exp(np.minimum(log_value, 0.0)), 1.0)
+    inside = np.clip(s.astype(np.float64), 1e-300, 1e6)
+    log_value = (1.0 - nu) * np.log(2.0) - special.gammaln(nu) + nu * np.log(inside)
+    if nu < _LARGE_ORDER:
+        log_value += np.log(special.kve(nu, inside)) - inside
+    else:
+        log_value += _log_bessel_of_large_order(nu, inside)
+    # Not finite where K_nu overflows close to zero, where the kernel is 1.
+    value = np.exp(np.minimum(log_value, 0.0))
+    return np.where(np.isfinite(log_value), value, (s < 1.0).astype(np.float64))
+
+
+def _log_bessel_of_large_order(nu, s):
+    """log K_nu(s) by Debye's expansion, whose error falls like nu^-3."""
+    z = s / nu
+    root = np.sqrt(1.0 + z * z)
+    t = 1.0 / root
+    eta = root + np.log(z / (1.0 + root))
+    first = (3 * t - 5 * t**3) / 24
+    second = (81 * t**2 - 462 * t**4 + 385 * t**6) / 1152
+    correction = np.log1p(-first / nu + second / nu**2)
+    return 0.5 * np.log(np.pi / (2 * nu)) - nu * eta - 0.5 * np.log(root) + correction

@@ -35,7 +35,9 @@ class Operator:
         row_bytes = max(1, shape[1] * self.dtype.itemsize)
         self._height = int(np.clip(_TILE_BYTES // row_bytes, *_TILE_ROWS))
         self._tiles = slices(shape[0], self._height)
-        self._n_kept = int(min(len(self._tiles), keep_bytes // (row_bytes * self._height)))
+        self._n_kept = int(keep_bytes // (row_bytes * self._height))
+        if shape[0] * row_bytes <= keep_bytes:
+            self._n_kept = len(self._tiles)
         self._kept: dict[int, list[np.ndarray]] = {}
 
     def product_dtype(self, factor: np.ndarray) -> np.dtype:

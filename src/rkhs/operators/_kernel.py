@@ -4,6 +4,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from rkhs.compute import slices
+from rkhs.kernels import middle
 from rkhs.operators._base import Operator
 
 _BLOCK = 1024
@@ -38,9 +39,7 @@ class KernelOperator(Operator):
         self._kernel = kernel
         self._source = source
         chunks = [centers[columns] for columns in slices(len(centers), _BLOCK)]
-        # A common shift changes no difference, but keeps squared norms small.
-        total = sum(chunk.sum(axis=0, dtype=np.float64) for chunk in chunks)
-        self._shift = total / len(centers)
+        self._shift = middle(centers)
         self._centers = [kernel.embed(chunk, self._shift, self.dtype) for chunk in chunks]
         self._widths = [len(chunk) for chunk in chunks]
 

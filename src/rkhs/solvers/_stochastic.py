@@ -4,12 +4,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rkhs.compute import uniform
+from rkhs.compute import single_threaded_blas, uniform
 from rkhs.solvers import _preconditioner
 from rkhs.solvers._base import Solver, State
 
 _ORDER_STREAM = 1201
 _CHUNK = 8192
+_POWER_STEPS = 20
 _AVERAGING = 8  # weight of iterate t in the average grows like t^8: the tail counts
 
 
@@ -45,7 +46,9 @@ class _Stochastic(Solver):
         )
 
     def step(self, problem, state):
-        next_state = self._epoch(problem, state)
+        # Products of one batch are too small to share: waiting threads would cost more.
+        with single_threaded_blas:
+            next_state = self._epoch(problem, state)
         if self._diverged(state, next_state):
             # Too long a step for these rows: back to where the epoch began, with shorter ones.
             return _StochasticState(
@@ -111,10 +114,17 @@ class _Stochastic(Solver):
 def _largest_step(problem, batch_size):
     """Reciprocal of the curvature that a batch can show: its spectrum plus its spread."""
     rows = _preconditioner.weighted_rows(problem, min(1000, len(problem.target)))
-    Z = problem.operator.take(rows).astype(np.float64)
+    Z = problem.operator.take(rows)
     spread = float(np.einsum("ij,ij->i", Z, Z).max())
-    top = float(np.linalg.norm(Z, 2) ** 2 / len(Z))
-    return 1.0 / (top + spread / batch_size)
+    v = Z.mean(axis=0)
+    top = 0.0
+    for _ in range(_POWER_STEPS):
+        norm = float(np.linalg.norm(v))
+        if norm == 0.0:
+            break
+        v = Z.T @ (Z @ (v / norm))
+        top = float(np.linalg.norm(v)) / len(Z)
+    return 1.0 / max(1.1 * top + spread / batch_size, np.finfo(np.float32).tiny)
 
 
 class SGD(_Stochastic):

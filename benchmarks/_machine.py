@@ -1,0 +1,65 @@
+"""What a measurement needs to be believed: best of several runs, and who else was running."""
+
+import os
+import platform
+import resource
+import time
+from contextlib import contextmanager
+
+
+def _busy_jiffies() -> tuple[float, float]:
+    """Seconds of CPU that all processes, and this one with its children, have used."""
+    with open("/proc/stat") as file:
+        fields = [int(field) for field in file.readline().split()[1:]]
+    busy = sum(fields) - fields[3] - fields[4]
+    own = sum(os.times()[:4])
+    return busy / os.sysconf("SC_CLK_TCK"), own
+
+
+class Neighbours:
+    """The share of the machine's CPU that other processes took."""
+
+    share = float("nan")
+
+
+@contextmanager
+def neighbours():
+    """Measure who else was running meanwhile (Linux; elsewhere the share stays unknown)."""
+    found = Neighbours()
+    try:
+        all_before, own_before = _busy_jiffies()
+    except OSError:
+        yield found
+        return
+    begin = time.perf_counter()
+    yield found
+    seconds = time.perf_counter() - begin
+    all_after, own_after = _busy_jiffies()
+    others = (all_after - all_before) - (own_after - own_before)
+    found.share = max(0.0, others) / (seconds * (os.cpu_count() or 1))
+
+
+def best(function, repeats=5) -> float:
+    """Seconds of the fastest of several runs."""
+    times = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - begin)
+    return min(times)
+
+
+def peak_bytes() -> int:
+    """The most memory that this process has held so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def describe() -> str:
+    """The machine in a line."""
+    name = platform.processor() or platform.machine()
+    try:
+        with open("/proc/cpuinfo") as file:
+            name = next(line.split(":")[1].strip() for line in file if "model name" in line)
+    except (OSError, StopIteration):
+        pass
+    return f"{name}, {os.cpu_count()} cores, Python {platform.python_version()}"
