@@ -5,7 +5,7 @@ from rkhs.compute._distances import l1_distances, one_plus_square_products, squa
 from rkhs.compute._draws import SAMPLINGS, Draw, IndependentDraw, OrthogonalDraw, QuasiDraw
 from rkhs.compute._elementwise import cosines, exponential
 from rkhs.compute._memory import available_memory
-from rkhs.compute._threads import core_count, single_threaded_blas, slices, tile_map
+from rkhs.compute._threads import blas_for, core_count, single_threaded_blas, slices, tile_map
 
 __all__ = [
     "SAMPLINGS",
@@ -14,6 +14,7 @@ __all__ = [
     "OrthogonalDraw",
     "QuasiDraw",
     "available_memory",
+    "blas_for",
     "core_count",
     "cosines",
     "exponential",

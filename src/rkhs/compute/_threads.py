@@ -48,6 +48,18 @@ class _SingleThreadedBlas:
 single_threaded_blas = _SingleThreadedBlas()
 
 
+_SMALL = 1500
+
+
+def blas_for(size: int):
+    """BLAS's own threads for matrices of this size, one for those too small to share.
+
+    Threads that wait for each other over a small matrix cost far more than they save as soon
+    as another process wants a core.
+    """
+    return contextlib.nullcontext() if size > _SMALL else single_threaded_blas
+
+
 def core_count(n_jobs: int | None) -> int:
     """Threads for `n_jobs`: None and -1 mean every core, -2 all but one, and so on."""
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
-from rkhs.compute import slices
+from rkhs.compute import blas_for, slices
 from rkhs.kernels import middle
 from rkhs.operators._base import Operator
 
@@ -70,8 +70,9 @@ def gram_factor(kernel, centers: np.ndarray, dtype) -> np.ndarray:
         gram = kernel(centers)
         np.fill_diagonal(gram, diagonal * (1.0 + jitter))
         try:
-            # Transposed, the matrix is the same and in LAPACK's order: no copy.
-            return cholesky(gram.T, lower=True, overwrite_a=True, check_finite=False)
+            with blas_for(len(gram)):
+                # Transposed, the matrix is the same and in LAPACK's order: no copy.
+                return cholesky(gram.T, lower=True, overwrite_a=True, check_finite=False)
         except LinAlgError:
             jitter *= 10.0
             if jitter > 1e-2:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from rkhs.compute import single_threaded_blas
 from rkhs.solvers import _preconditioner
 from rkhs.solvers._base import Solver, State
 
@@ -93,6 +94,10 @@ class ConjugateGradient(Solver):
         return self._measured(problem, state)
 
     def step(self, problem, state):
+        with single_threaded_blas:  # but for the operator's own threads, vectors only
+            return self._iterate(problem, state)
+
+    def _iterate(self, problem, state):
         system, direction = state.system, state.direction
         product = system.apply(direction)
         # Outputs that have converged have no direction left: their step is zero.

@@ -3,6 +3,7 @@
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq
 
+from rkhs.compute import blas_for
 from rkhs.solvers import _box
 from rkhs.solvers._base import Solver, State
 
@@ -44,6 +45,10 @@ class Exact(Solver):
         return State(problem.starting_coef())
 
     def step(self, problem, state):
+        with blas_for(len(problem.target)):
+            return self._solve(problem)
+
+    def _solve(self, problem):
         used = np.flatnonzero(problem.weight > 0)
         rows = problem.operator.take(used)
         gram = rows @ rows.T if problem.features is not None else rows[:, used]

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from rkhs.compute import single_threaded_blas
 from rkhs.solvers import _preconditioner
 from rkhs.solvers._base import Solver, State
 
@@ -105,11 +106,18 @@ def _search_features(solver, problem, state, gradient):
         curvature = problem.loss.second_derivative(state.f, problem.target)
         mean = float(np.average(curvature.mean(axis=1), weights=problem.weight))
         precondition = state.preconditioner.factor(max(mean, 1e-8), problem.alpha)
+    with single_threaded_blas:
+        step = _descend(solver, problem, state, gradient, hessian, precondition)
+        return step, problem.evaluate(step), float(np.vdot(gradient, step))
+
+
+def _descend(solver, problem, state, gradient, hessian, precondition):
+    """Conjugate gradients for the Newton system."""
     residual = -gradient
     z = precondition(residual)
     p, energy = z, float(np.vdot(residual, z))
     first, step = energy, np.zeros_like(gradient)
-    for inner in range(solver.max_inner):
+    for _ in range(solver.max_inner):
         product = problem.operator.gram(p, hessian) + problem.alpha * p
         bend = float(np.vdot(p, product))
         if not bend > 0:
@@ -119,10 +127,10 @@ def _search_features(solver, problem, state, gradient):
         residual = residual - size * product
         z = precondition(residual)
         before, energy = energy, float(np.vdot(residual, z))
-        if not energy > _inner_tolerance(first, state) * first or inner + 1 == solver.max_inner:
+        if not energy > _inner_tolerance(first, state) * first:
             break
         p = z + energy / before * p
-    return step, problem.evaluate(step), float(np.vdot(gradient, step))
+    return step
 
 
 def _search_kernel(solver, problem, state, gradient):

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky, eigh, lapack, solve_triangular
 
-from rkhs.compute import slices, tile_map, uniform
+from rkhs.compute import blas_for, slices, tile_map, uniform
 from rkhs.data import RowSource
 from rkhs.operators import KernelOperator, WhitenedOperator, gram_factor
 
@@ -35,7 +35,8 @@ class DensePreconditioner:
             matrix = curvature * self._moment
             matrix[np.diag_indices_from(matrix)] += ridge
             try:
-                factor = cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
+                with blas_for(len(matrix)):
+                    factor = cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
             except LinAlgError:
                 # Rounding made G indefinite: a larger ridge only costs iterations.
                 largest = curvature * float(np.diagonal(self._moment).max())
@@ -126,7 +127,8 @@ def for_features(problem):
     for part in slices(len(rows), 4096):
         Z = operator.take(rows[part])
         Z *= np.sqrt(shares[part]).astype(Z.dtype)[:, None]
-        moment += Z.T @ Z
+        with blas_for(n_features):
+            moment += Z.T @ Z
     return DensePreconditioner(moment)
 
 
