@@ -48,6 +48,12 @@ def test_auto_chooses_by_rows_and_loss(loss, n_rows, features, solver):
     assert model.score(X, y) > 0.7
 
 
+def test_a_solver_that_needs_features_gets_them():
+    X, y, _ = table()
+    model = KernelRegressor(solver="sgd", random_state=0).fit(X, y)
+    assert isinstance(model.features_, Nystrom)
+
+
 def test_raw_columns_in_different_units_work_by_default():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(500, 3)) * [1e-4, 1.0, 1e6] + [0.0, 5.0, 1e7]

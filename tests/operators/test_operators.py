@@ -194,7 +194,7 @@ def test_kept_tiles_are_computed_once(kind):
     def count(keep):
         Q = operator(kind, keep=keep, n_jobs=1)
         calls, compute = [], Q.compute
-        Q.compute = lambda rows: calls.append(rows) or compute(rows)
+        Q.compute = lambda rows, buffer=None: calls.append(rows) or compute(rows, buffer)
         for _ in range(3):
             Q.matmat(W)
         return len(calls)

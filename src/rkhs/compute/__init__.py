@@ -1,7 +1,12 @@
 """The hot loops, the threads that run them and the random bits; no policy here."""
 
 from rkhs.compute._bits import uniform
-from rkhs.compute._distances import l1_distances, one_plus_square_products, squared_distances
+from rkhs.compute._distances import (
+    gaussians,
+    l1_distances,
+    one_plus_square_products,
+    squared_distances,
+)
 from rkhs.compute._draws import SAMPLINGS, Draw, IndependentDraw, OrthogonalDraw, QuasiDraw
 from rkhs.compute._elementwise import cosines, exponential
 from rkhs.compute._memory import available_memory
@@ -18,6 +23,7 @@ __all__ = [
     "core_count",
     "cosines",
     "exponential",
+    "gaussians",
     "l1_distances",
     "one_plus_square_products",
     "single_threaded_blas",

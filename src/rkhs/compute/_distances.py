@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from rkhs.compute._elementwise import exponential
+
 # Half squared norms beyond this lose too much in float32: eps * norm is the error of the
 # squared distance. Such tiles are computed in float64.
 _LARGEST_FLOAT32_NORM = 2e3
@@ -15,8 +17,7 @@ def squared_distances(X, half_x, Y, half_y, factor, out, refine=False) -> None:
     """
     from rkhs.compute import _loops
 
-    largest = max(half_x.max(initial=0.0), half_y.max(initial=0.0))
-    if out.dtype == np.float32 and largest > _LARGEST_FLOAT32_NORM:
+    if out.dtype == np.float32 and _too_long(half_x, half_y):
         wide = np.empty(out.shape)
         X, Y = X.astype(np.float64), Y.astype(np.float64)
         half_x, half_y = (0.5 * np.einsum("ij,ij->i", Z, Z) for Z in (X, Y))
@@ -29,6 +30,22 @@ def squared_distances(X, half_x, Y, half_y, factor, out, refine=False) -> None:
     if refine:
         close = 1e3 * np.finfo(out.dtype).eps
         _loops.refine(out, X, half_x, Y, half_y, out.dtype.type(factor), out.dtype.type(close))
+
+
+def gaussians(X, half_x, Y, half_y, out) -> None:
+    """Write ``exp(-||x - y||^2 / 2)`` for all pairs to `out`, given half squared norms."""
+    from rkhs.compute import _loops
+
+    if out.dtype == np.float32 and not _too_long(half_x, half_y):
+        np.matmul(X, Y.T, out=out)
+        _loops.gaussian_f32(out, half_x, half_y)
+    else:
+        squared_distances(X, half_x, Y, half_y, -0.5, out)
+        exponential(out)
+
+
+def _too_long(half_x, half_y):
+    return max(half_x.max(initial=0.0), half_y.max(initial=0.0)) > _LARGEST_FLOAT32_NORM
 
 
 def l1_distances(X, Y, out) -> None:

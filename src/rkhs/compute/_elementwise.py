@@ -3,17 +3,22 @@
 import numpy as np
 
 
-def cosines(turns: np.ndarray, scale: float) -> None:
-    """Replace each entry u (an angle in whole turns) by ``scale * cos(2 pi u)``."""
+def cosines(turns: np.ndarray, scale: float, columns: slice = slice(None)) -> None:
+    """Replace each entry u (an angle in whole turns) by ``scale * cos(2 pi u)``.
+
+    Only in some columns if they are given: a loop over a view of them would not vectorise.
+    """
     if turns.dtype == np.float32:
         from rkhs.compute import _loops
 
-        _loops.cosine_f32(turns, np.float32(scale))
+        start, stop, _ = columns.indices(turns.shape[1])
+        _loops.cosine_f32(turns, start, stop, np.float32(scale))
     else:
-        turns -= np.rint(turns)
-        turns *= 2.0 * np.pi
-        np.cos(turns, out=turns)
-        turns *= scale
+        part = turns[:, columns]
+        part -= np.rint(part)
+        part *= 2.0 * np.pi
+        np.cos(part, out=part)
+        part *= scale
 
 
 def exponential(tile: np.ndarray) -> None:

@@ -101,8 +101,11 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """Memory that fitting and holding the map takes."""
         return 0
 
-    def blocks(self, X: np.ndarray, dtype) -> Iterator[np.ndarray]:
-        """The features of dense rows, one run of columns after the other."""
+    def blocks(self, X: np.ndarray, dtype, out=None) -> Iterator[np.ndarray]:
+        """The features of dense rows, one run of columns after the other.
+
+        Blocks are views of `out`, of shape (rows, n_outputs), if it is given.
+        """
         raise NotImplementedError
 
     def operator(self, source: RowSource, dtype=np.float32, keep_bytes=0, n_jobs=None) -> Operator:
@@ -121,10 +124,8 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         out = np.empty((len(source), self.n_outputs), X.dtype)
 
         def fill(rows):
-            start = 0
-            for block in self.blocks(source[rows], X.dtype):
-                out[rows, start : start + block.shape[1]] = block
-                start += block.shape[1]
+            for _ in self.blocks(source[rows], X.dtype, out[rows]):
+                pass
 
         for _ in tile_map(fill, slices(len(source), _ROWS)):
             pass

@@ -105,22 +105,26 @@ class RandomFourier(FeatureMap):
             cache[key] = block
         return block
 
-    def blocks(self, X, dtype):
+    def blocks(self, X, dtype, out=None):
         shifted = (X - self.shift_) / self.scale_
         np.clip(shifted, -_LARGEST, _LARGEST, out=shifted)
         shifted = shifted.astype(dtype, copy=False)
         scale = np.sqrt(2.0 * self.kernel_.diag(np.zeros((1, X.shape[1])))[0] / self.n_features)
         for index in range(-(-self.n_features // self.block_size)):
-            width = min(self.block_size, self.n_features - index * self.block_size)
-            turns = shifted @ self._cached_block(index, dtype)
-            tile = np.empty((len(X), width), dtype)
+            start = index * self.block_size
+            columns = slice(start, min(start + self.block_size, self.n_features))
+            width = columns.stop - start
+            whole = np.empty((len(X), width), dtype) if out is None else out
+            tile = whole if out is None else out[:, columns]
+            frequencies = self._cached_block(index, dtype)
             pairs = width // 2
-            tile[:, :pairs] = turns[:, :pairs]
-            np.subtract(turns[:, :pairs], 0.25, out=tile[:, pairs : 2 * pairs])
+            # Cosines of the angles, then of the angles a quarter turn back: the sines.
+            np.matmul(shifted, frequencies[:, :pairs], out=tile[:, :pairs])
+            np.subtract(tile[:, :pairs], 0.25, out=tile[:, pairs : 2 * pairs])
             if width % 2:
                 phase = uniform(self.seed_, _PHASE_STREAM, index, (1,))[0]
-                tile[:, -1] = turns[:, -1] + dtype.type(phase)
-            cosines(tile, scale)
+                tile[:, -1] = shifted @ frequencies[:, -1] + dtype.type(phase)
+            cosines(whole, scale, slice(None) if out is None else columns)
             yield tile
 
     def __getstate__(self):

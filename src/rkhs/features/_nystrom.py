@@ -83,10 +83,12 @@ class Nystrom(FeatureMap):
             self.kernel_, source, RowSource(self.centers_), dtype, keep_bytes, n_jobs
         )
 
-    def blocks(self, X, dtype):
-        yield from WhitenedOperator(
-            self._kernel_operator(RowSource(X), dtype), self.factor_
-        ).compute(slice(None))
+    def blocks(self, X, dtype, out=None):
+        inner = self._kernel_operator(RowSource(X), dtype)
+        (block,) = WhitenedOperator(inner, self.factor_).compute(slice(None))
+        if out is not None:
+            out[...] = block
+        yield block if out is None else out
 
     def operator(self, source, dtype=np.float32, keep_bytes=0, n_jobs=None):
         return WhitenedOperator(

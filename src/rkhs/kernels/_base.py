@@ -132,10 +132,12 @@ class StationaryKernel(Kernel):
 
     def embed(self, X, shift, dtype):
         inverse = self._inverse_scale(X.shape[1])
-        values = (X - shift) * inverse
+        values = np.subtract(X, shift, dtype=np.float64)
+        values *= inverse
         largest = _LARGEST_COORDINATE[np.dtype(dtype)]
+        with np.errstate(over="ignore"):  # infinity is clipped like the rest
+            values = values.astype(dtype, copy=False)
         np.clip(values, -largest, largest, out=values)
-        values = values.astype(dtype, copy=False)
         return Rows(values, 0.5 * np.einsum("ij,ij->i", values, values))
 
     def diag(self, X):

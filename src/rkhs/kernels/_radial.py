@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import special
 
-from rkhs.compute import exponential, squared_distances
+from rkhs.compute import exponential, gaussians, squared_distances
 from rkhs.kernels._base import StationaryKernel
 
 _TURN = 2.0 * np.pi
@@ -56,11 +56,9 @@ class Gaussian(RadialKernel):
     array([[0.6065]])
     """
 
-    def _squared_factor(self):
-        return -0.5
-
-    def _profile(self, tile):
-        exponential(tile)
+    def tile(self, left, right, out):
+        (x, half_x), (y, half_y) = left, right
+        gaussians(x, half_x, y, half_y, out)
 
     def _law(self, draw, n_columns):
         return draw.normal(n_columns)

@@ -1,5 +1,6 @@
 """Products with a matrix that exists one tile at a time."""
 
+import threading
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -8,6 +9,8 @@ from rkhs.compute import core_count, slices, tile_map
 
 _TILE_BYTES = 32 * 2**20
 _TILE_ROWS = (64, 512)
+
+Buffer = Callable[[int, tuple[int, int]], np.ndarray]
 
 
 class Operator:
@@ -39,13 +42,17 @@ class Operator:
         if shape[0] * row_bytes <= keep_bytes:
             self._n_kept = len(self._tiles)
         self._kept: dict[int, list[np.ndarray]] = {}
+        self._local = threading.local()
 
     def product_dtype(self, factor: np.ndarray) -> np.dtype:
         """Precision of a tile's product with `factor`."""
         return self.dtype
 
-    def compute(self, rows) -> Iterator[np.ndarray]:
-        """The column blocks, from left to right, of a slice or an array of rows."""
+    def compute(self, rows, buffer: Buffer | None = None) -> Iterator[np.ndarray]:
+        """The column blocks, from left to right, of a slice or an array of rows.
+
+        `buffer(block, shape)` gives the array to write a block to; a new one by default.
+        """
         raise NotImplementedError
 
     @property
@@ -60,9 +67,24 @@ class Operator:
         tile = height * self.shape[1] * self.dtype.itemsize
         return 2 * tile * min(core_count(self.n_jobs), max(1, len(self._tiles)))
 
-    def _blocks(self, tile: int):
+    def fresh(self, block: int, shape: tuple[int, int]) -> np.ndarray:
+        """A buffer that nobody else will use."""
+        return np.empty(shape, self.dtype)
+
+    def _reused(self, block: int, shape: tuple[int, int]) -> np.ndarray:
+        """This thread's buffer for a block: new memory for each tile costs as much as a pass."""
+        buffers: dict = self._local.__dict__
+        size = shape[0] * shape[1]
+        if block not in buffers or buffers[block].size < size:
+            buffers[block] = np.empty(size, self.dtype)
+        return buffers[block][:size].reshape(shape)
+
+    def _blocks(self, tile: int, one_at_a_time: bool = True):
+        """A tile's blocks; those that are not kept are valid until the next (tile)."""
         if tile >= self._n_kept:
-            return self.compute(self._tiles[tile])
+            if one_at_a_time:
+                return self.compute(self._tiles[tile], lambda _, shape: self._reused(0, shape))
+            return list(self.compute(self._tiles[tile], self._reused))
         if tile not in self._kept:
             self._kept[tile] = list(self.compute(self._tiles[tile]))
         return self._kept[tile]
@@ -101,7 +123,7 @@ class Operator:
 
         def product(tile):
             rows = self._tiles[tile]
-            blocks = list(self._blocks(tile))
+            blocks = self._blocks(tile, one_at_a_time=False)
             inner = np.asarray(middle(rows, _times(blocks, W)), W.dtype)
             return _transposed_times(blocks, inner)
 

@@ -21,7 +21,7 @@ class DenseOperator(Operator):
         super().__init__(array.shape, array.dtype, n_jobs=n_jobs)
         self._array = array
 
-    def compute(self, rows):
+    def compute(self, rows, buffer=None):
         yield self._array[rows]
 
     def take(self, index):

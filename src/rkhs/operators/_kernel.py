@@ -48,11 +48,12 @@ class KernelOperator(Operator):
         # float64, get products in float64 of tiles in float32.
         return np.result_type(self.dtype, factor.dtype)
 
-    def compute(self, rows):
+    def compute(self, rows, buffer=None):
+        buffer = buffer or self.fresh
         block = self._source[rows]
         left = self._kernel.embed(block, self._shift, self.dtype)
-        for right, width in zip(self._centers, self._widths, strict=True):
-            tile = np.empty((len(block), width), self.dtype)
+        for index, (right, width) in enumerate(zip(self._centers, self._widths, strict=True)):
+            tile = buffer(index, (len(block), width))
             self._kernel.tile(left, right, tile)
             yield tile
 
@@ -110,7 +111,7 @@ class WhitenedOperator(Operator):
             self._factor, V, lower=True, trans=int(transposed), check_finite=False
         )
 
-    def compute(self, rows):
+    def compute(self, rows, buffer=None):
         yield self._whiten(np.hstack(list(self._inner.compute(rows))))
 
     def take(self, index):

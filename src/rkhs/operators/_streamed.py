@@ -19,5 +19,7 @@ class StreamedOperator(Operator):
         self._map = feature_map
         self._source = source
 
-    def compute(self, rows):
-        return self._map.blocks(self._source[rows], self.dtype)
+    def compute(self, rows, buffer=None):
+        block = self._source[rows]
+        out = (buffer or self.fresh)(0, (len(block), self.shape[1]))
+        return self._map.blocks(block, self.dtype, out)
