@@ -10,6 +10,7 @@ from rkhs.compute._distances import (
 from rkhs.compute._draws import SAMPLINGS, Draw, IndependentDraw, OrthogonalDraw, QuasiDraw
 from rkhs.compute._elementwise import cosines, exponential
 from rkhs.compute._memory import available_memory
+from rkhs.compute._products import times, transposed_times
 from rkhs.compute._threads import blas_for, core_count, single_threaded_blas, slices, tile_map
 
 __all__ = [
@@ -30,5 +31,7 @@ __all__ = [
     "slices",
     "squared_distances",
     "tile_map",
+    "times",
+    "transposed_times",
     "uniform",
 ]

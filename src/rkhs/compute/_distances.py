@@ -4,8 +4,9 @@ import numpy as np
 
 from rkhs.compute._elementwise import exponential
 
-# Half squared norms beyond this lose too much in float32: eps * norm is the error of the
-# squared distance. Such tiles are computed in float64.
+# Half squared norms beyond this lose too much in float32, where eps * norm is the error of
+# the squared distance. Such rows are computed in float64. A long row against a short one
+# needs no such care: their distance is long too.
 _LARGEST_FLOAT32_NORM = 2e3
 
 
@@ -17,16 +18,9 @@ def squared_distances(X, half_x, Y, half_y, factor, out, refine=False) -> None:
     """
     from rkhs.compute import _loops
 
-    if out.dtype == np.float32 and _too_long(half_x, half_y):
-        wide = np.empty(out.shape)
-        X, Y = X.astype(np.float64), Y.astype(np.float64)
-        half_x, half_y = (0.5 * np.einsum("ij,ij->i", Z, Z) for Z in (X, Y))
-        np.matmul(X, Y.T, out=wide)
-        _loops.combine(wide, half_x, half_y, np.float64(factor))
-        out[...] = wide
-    else:
-        np.matmul(X, Y.T, out=out)
-        _loops.combine(out, half_x, half_y, out.dtype.type(factor))
+    np.matmul(X, Y.T, out=out)
+    _loops.combine(out, half_x, half_y, out.dtype.type(factor))
+    _redo_long_rows(squared_distances, X, half_x, Y, out, factor)
     if refine:
         close = 1e3 * np.finfo(out.dtype).eps
         _loops.refine(out, X, half_x, Y, half_y, out.dtype.type(factor), out.dtype.type(close))
@@ -36,16 +30,27 @@ def gaussians(X, half_x, Y, half_y, out) -> None:
     """Write ``exp(-||x - y||^2 / 2)`` for all pairs to `out`, given half squared norms."""
     from rkhs.compute import _loops
 
-    if out.dtype == np.float32 and not _too_long(half_x, half_y):
+    if out.dtype == np.float32:
         np.matmul(X, Y.T, out=out)
         _loops.gaussian_f32(out, half_x, half_y)
+        _redo_long_rows(gaussians, X, half_x, Y, out)
     else:
         squared_distances(X, half_x, Y, half_y, -0.5, out)
         exponential(out)
 
 
-def _too_long(half_x, half_y):
-    return max(half_x.max(initial=0.0), half_y.max(initial=0.0)) > _LARGEST_FLOAT32_NORM
+def _redo_long_rows(function, X, half_x, Y, out, *arguments):
+    """Overwrite the rows of `out` whose norm is too large for float32, through float64."""
+    if out.dtype != np.float32:
+        return
+    long = half_x > _LARGEST_FLOAT32_NORM
+    if not long.any():
+        return
+    X, Y = X[long].astype(np.float64), Y.astype(np.float64)
+    half_x, half_y = (0.5 * np.einsum("ij,ij->i", Z, Z) for Z in (X, Y))
+    wide = np.empty((len(X), len(Y)))
+    function(X, half_x, Y, half_y, *arguments, wide)
+    out[long] = wide
 
 
 def l1_distances(X, Y, out) -> None:

@@ -120,3 +120,30 @@ def one_plus_square(X, columns, out):
             for j in range(column.shape[0]):
                 difference = x - column[j]
                 row[j] *= one + difference * difference
+
+
+@_fast
+def times_wide(tile, w, out):
+    # float32 tile, float64 vector and sums: half the memory of a float64 tile.
+    for i in range(tile.shape[0]):
+        row = tile[i]
+        total = 0.0
+        for j in range(row.shape[0]):
+            total += row[j] * w[j]
+        out[i] += total
+
+
+@_fast
+def transposed_times_wide(tile, v, out):
+    # Four rows at a time: the sums are read and written once for all of them.
+    n_rows = tile.shape[0]
+    fours = n_rows - n_rows % 4
+    for i in range(0, fours, 4):
+        r0, r1, r2, r3 = tile[i], tile[i + 1], tile[i + 2], tile[i + 3]
+        v0, v1, v2, v3 = v[i], v[i + 1], v[i + 2], v[i + 3]
+        for j in range(out.shape[0]):
+            out[j] += (v0 * r0[j] + v1 * r1[j]) + (v2 * r2[j] + v3 * r3[j])
+    for i in range(fours, n_rows):
+        row = tile[i]
+        for j in range(out.shape[0]):
+            out[j] += v[i] * row[j]

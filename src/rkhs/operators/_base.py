@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from rkhs.compute import core_count, slices, tile_map
+from rkhs.compute import blas_for, core_count, slices, tile_map, times, transposed_times
 
 _TILE_BYTES = 32 * 2**20
 _TILE_ROWS = (64, 512)
+_SAMPLED_ROWS = 4096
 
 Buffer = Callable[[int, tuple[int, int]], np.ndarray]
 
@@ -31,6 +32,8 @@ class Operator:
         Threads; the result does not depend on it.
     """
 
+    _moment_dtype: type = np.float32  # of products that `second_moment` sums in float64
+
     def __init__(self, shape, dtype, keep_bytes=0, n_jobs=None):
         self.shape = shape
         self.dtype = np.dtype(dtype)
@@ -42,6 +45,8 @@ class Operator:
         if shape[0] * row_bytes <= keep_bytes:
             self._n_kept = len(self._tiles)
         self._kept: dict[int, list[np.ndarray]] = {}
+        self._slab: np.ndarray | None = None
+        self._lock = threading.Lock()
         self._local = threading.local()
 
     def product_dtype(self, factor: np.ndarray) -> np.dtype:
@@ -86,8 +91,28 @@ class Operator:
                 return self.compute(self._tiles[tile], lambda _, shape: self._reused(0, shape))
             return list(self.compute(self._tiles[tile], self._reused))
         if tile not in self._kept:
-            self._kept[tile] = list(self.compute(self._tiles[tile]))
+            self._kept[tile] = list(self.compute(self._tiles[tile], self._slab_of(tile)))
         return self._kept[tile]
+
+    def _slab_of(self, tile: int) -> Buffer:
+        """Buffers for a kept tile, side by side in one array for all of them.
+
+        The system maps one large array in large pages; many small ones would cost more
+        time than what is written to them.
+        """
+        with self._lock:
+            if self._slab is None:
+                rows = self._tiles[self._n_kept - 1].stop
+                self._slab = np.empty(rows * self.shape[1], self.dtype)
+            slab = self._slab
+        position = self._tiles[tile].start * self.shape[1]
+
+        def buffer(block, shape):
+            nonlocal position
+            start, position = position, position + shape[0] * shape[1]
+            return slab[start:position].reshape(shape)
+
+        return buffer
 
     def _each_tile(self, function: Callable[[int], np.ndarray]) -> Iterator:
         return tile_map(function, range(len(self._tiles)), self.n_jobs)
@@ -151,6 +176,16 @@ class Operator:
         )
         return np.vstack([np.empty((0, self.shape[1]), self.dtype), *parts])
 
+    def second_moment(self, index: np.ndarray, share: np.ndarray) -> np.ndarray:
+        """Z.T @ diag(share) @ Z over the given rows, in float64."""
+        out = np.zeros((self.shape[1], self.shape[1]))
+        for part in slices(len(index), _SAMPLED_ROWS):
+            Z: np.ndarray = self.take(index[part]).astype(self._moment_dtype, copy=False)
+            Z *= np.sqrt(share[part]).astype(Z.dtype)[:, None]
+            with blas_for(self.shape[1]):
+                out += Z.T @ Z
+        return out
+
     def column_norms(self) -> np.ndarray:
         """Euclidean norm of each column."""
         out = np.zeros(self.shape[1])
@@ -165,11 +200,11 @@ def _times(blocks, W):
     """Sum of the blocks times their rows of W."""
     total, start = None, 0
     for block in blocks:
-        part = block.astype(W.dtype, copy=False) @ W[start : start + block.shape[1]]
+        part = times(block, W[start : start + block.shape[1]])
         total = part if total is None else np.add(total, part, out=total)
         start += block.shape[1]
     return total
 
 
 def _transposed_times(blocks, V):
-    return np.vstack([block.astype(V.dtype, copy=False).T @ V for block in blocks])
+    return np.vstack([transposed_times(block, V) for block in blocks])

@@ -43,6 +43,8 @@ class KernelOperator(Operator):
         self._centers = [kernel.embed(chunk, self._shift, self.dtype) for chunk in chunks]
         self._widths = [len(chunk) for chunk in chunks]
 
+    _moment_dtype = np.float64
+
     def product_dtype(self, factor):
         # Coefficients of kernel functions are large and cancel: solvers, which hold them in
         # float64, get products in float64 of tiles in float32.
@@ -125,6 +127,12 @@ class WhitenedOperator(Operator):
 
     def rmatmat(self, V):
         return self._solve(self._inner.rmatmat(V), False)
+
+    def second_moment(self, index, share):
+        # Two-sided, the factor meets a matrix of centres instead of all the rows.
+        moment = self._inner.second_moment(index, share)
+        with blas_for(len(moment)):
+            return self._solve(self._solve(moment, False).T, False)
 
     def gram(self, W, middle):
         return self._solve(self._inner.gram(self._solve(W, True), middle), False)

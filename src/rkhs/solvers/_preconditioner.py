@@ -123,13 +123,7 @@ def for_features(problem):
         return DensePreconditioner(moment / n_features)
     affordable = 16 * operator.shape[0] * problem.target.shape[1] // n_features
     rows, shares = _rows_and_shares(problem, max(_ROWS_PER_FEATURE * n_features, affordable))
-    moment = np.zeros((n_features, n_features))
-    for part in slices(len(rows), 4096):
-        Z = operator.take(rows[part])
-        Z *= np.sqrt(shares[part]).astype(Z.dtype)[:, None]
-        with blas_for(n_features):
-            moment += Z.T @ Z
-    return DensePreconditioner(moment)
+    return DensePreconditioner(operator.second_moment(rows, shares))
 
 
 def _low_rank(problem, rank):
