@@ -93,7 +93,19 @@ def test_products_are_as_precise_as_their_factors_and_tiles(kind):
     assert operator(kind, np.float64).matmat(W).dtype == np.float64
     product = operator(kind, np.float32).matmat(W)
     # Coefficients of kernel functions cancel, so that their own precision counts.
-    assert product.dtype == (np.float64 if kind in ("kernel", "whitened") else np.float32)
+    if kind != "whitened":
+        assert product.dtype == (np.float64 if kind == "kernel" else np.float32)
+
+
+def test_whitened_products_are_wide_where_the_factor_blows_up_rounding():
+    X = rng.normal(size=(300, 2))
+    W = rng.normal(size=(20, 1))
+    for length_scale, expected in ((1e-2, np.float32), (3.0, np.float64)):
+        features = Nystrom(20, Gaussian(length_scale), random_state=0).fit(X)
+        product = features.operator(RowSource(X), np.float32).matmat(W)
+        assert product.dtype == expected
+        truth = features.transform(X) @ W
+        np.testing.assert_allclose(product, truth, atol=1e-4 * np.abs(truth).max())
 
 
 def test_coefficients_that_cancel_lose_nothing_in_a_float32_kernel_operator():

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from rkhs.compute import blas_for, core_count, slices, tile_map, times, transposed_times
+from rkhs.compute import core_count, slices, tile_map, times, transposed_times
 
 _TILE_BYTES = 32 * 2**20
 _TILE_ROWS = (64, 512)
@@ -182,8 +182,7 @@ class Operator:
         for part in slices(len(index), _SAMPLED_ROWS):
             Z: np.ndarray = self.take(index[part]).astype(self._moment_dtype, copy=False)
             Z *= np.sqrt(share[part]).astype(Z.dtype)[:, None]
-            with blas_for(self.shape[1]):
-                out += Z.T @ Z
+            out += Z.T @ Z
         return out
 
     def column_norms(self) -> np.ndarray:
