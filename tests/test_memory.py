@@ -78,6 +78,6 @@ def test_memory_is_used_where_it_is_allowed():
 def test_what_cannot_fit_is_refused_with_the_number(features):
     X = np.random.default_rng(0).normal(size=(3000, 2))
     model = KernelRegressor(features=features, memory_limit="1MB", solver="conjugate_gradient")
-    with pytest.raises(MemoryError, match=r"needs about [\d,]+ MB.*allows 1 MB.*fewer"):
+    with pytest.raises(MemoryError, match=r"needs about [\d,.]+ MB.*allows 1.0 MB.*fewer"):
         model.fit(X, X[:, 0])
     assert not hasattr(model, "expansion_")

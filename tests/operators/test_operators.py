@@ -98,7 +98,7 @@ def test_products_are_as_precise_as_their_factors_and_tiles(kind):
 
 
 def test_whitened_products_are_wide_where_the_factor_blows_up_rounding():
-    X = rng.normal(size=(300, 2))
+    X = rng.normal(size=(300, 2)).astype(np.float32)
     W = rng.normal(size=(20, 1))
     for length_scale, expected in ((1e-2, np.float32), (3.0, np.float64)):
         features = Nystrom(20, Gaussian(length_scale), random_state=0).fit(X)

@@ -267,8 +267,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
 
     def _refuse_memory(self, needed, memory):
         raise MemoryError(
-            f"This fit needs about {needed / 1e6:,.0f} MB beyond the table, and memory_limit "
-            f"allows {memory / 1e6:,.0f} MB. Raise memory_limit, use fewer features or centres, "
+            f"This fit needs about {needed / 1e6:,.1f} MB beyond the table, and memory_limit "
+            f"allows {memory / 1e6:,.1f} MB. Raise memory_limit, use fewer features or centres, "
             'or features="random_fourier" with solver="sgd".'
         )
 

@@ -45,5 +45,7 @@ class DelayedProgressBar:
 def progress_for(verbose) -> list:
     """The callbacks that `verbose` asks for."""
     if isinstance(verbose, str) and verbose == "auto":
-        return [DelayedProgressBar()] if sys.stderr.isatty() and sys.stdout.isatty() else []
+        streams = (sys.stdout, sys.stderr)
+        in_terminal = all(stream is not None and stream.isatty() for stream in streams)
+        return [DelayedProgressBar()] if in_terminal else []
     return [DelayedProgressBar(delay=0.0)] if verbose else []

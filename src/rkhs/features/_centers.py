@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from rkhs.data import RowSource
-from rkhs.kernels import middle
+from rkhs.kernels._base import middle
 from rkhs.operators import KernelOperator
 
 _CANDIDATES_PER_CENTER = 10

@@ -1,6 +1,6 @@
 """Kernels k(x, x'): exact values in tiles, and the law of their random features."""
 
-from rkhs.kernels._base import Kernel, middle
+from rkhs.kernels._base import Kernel
 from rkhs.kernels._composite import Product, Scaled, Sum
 from rkhs.kernels._product import Cauchy, Laplacian
 from rkhs.kernels._radial import Exponential, Gaussian, Matern, RationalQuadratic
@@ -16,7 +16,6 @@ __all__ = [
     "RationalQuadratic",
     "Scaled",
     "Sum",
-    "middle",
 ]
 
 KERNELS: dict[str, type[Kernel]] = {

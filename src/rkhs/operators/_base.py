@@ -9,7 +9,7 @@ from rkhs.compute import core_count, slices, tile_map, times, transposed_times
 
 _TILE_BYTES = 32 * 2**20
 _TILE_ROWS = (64, 512)
-_SAMPLED_ROWS = 4096
+_SAMPLED_ROWS = 1024  # a block that the allocator gives again instead of mapping anew
 
 Buffer = Callable[[int, tuple[int, int]], np.ndarray]
 

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from rkhs.compute import blas_for, slices
-from rkhs.kernels import middle
+from rkhs.kernels._base import middle
 from rkhs.operators._base import Operator
 
 _BLOCK = 1024
