@@ -1,7 +1,6 @@
 """What every feature map can do."""
 
 import numbers
-from collections.abc import Iterator
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -41,7 +40,7 @@ def sample_rows(source: RowSource, weight, seed: int, size: int = SAMPLE):
 class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Features z(x) with z(x).z(x') = k(x, x'), in expectation or on a subspace.
 
-    Subclasses implement `_fit_rows` (what is learnt from data), `blocks` and `n_outputs`.
+    Subclasses implement `_fit_rows` (what is learnt from data), `write` and `n_outputs`.
 
     Attributes
     ----------
@@ -101,11 +100,8 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """Memory that fitting and holding the map takes."""
         return 0
 
-    def blocks(self, X: np.ndarray, dtype, out=None) -> Iterator[np.ndarray]:
-        """The features of dense rows, one run of columns after the other.
-
-        Blocks are views of `out`, of shape (rows, n_outputs), if it is given.
-        """
+    def write(self, X: np.ndarray, out: np.ndarray) -> None:
+        """Write the features of dense rows to `out`, of shape (rows, n_outputs)."""
         raise NotImplementedError
 
     def operator(self, source: RowSource, dtype=np.float32, keep_bytes=0, n_jobs=None) -> Operator:
@@ -124,8 +120,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         out = np.empty((len(source), self.n_outputs), X.dtype)
 
         def fill(rows):
-            for _ in self.blocks(source[rows], X.dtype, out[rows]):
-                pass
+            self.write(source[rows], out[rows])
 
         for _ in tile_map(fill, slices(len(source), _ROWS)):
             pass

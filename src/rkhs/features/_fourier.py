@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rkhs.compute import SAMPLINGS, cosines, uniform
+from rkhs.compute import SAMPLINGS, cosines, slices, uniform
 from rkhs.features._base import FeatureMap, sample_rows
 from rkhs.kernels._length_scale import weighted_median
 
@@ -105,27 +105,22 @@ class RandomFourier(FeatureMap):
             cache[key] = block
         return block
 
-    def blocks(self, X, dtype, out=None):
+    def write(self, X, out):
         shifted = (X - self.shift_) / self.scale_
         np.clip(shifted, -_LARGEST, _LARGEST, out=shifted)
-        shifted = shifted.astype(dtype, copy=False)
+        shifted = shifted.astype(out.dtype, copy=False)
         scale = np.sqrt(2.0 * self.kernel_.diag(np.zeros((1, X.shape[1])))[0] / self.n_features)
-        for index in range(-(-self.n_features // self.block_size)):
-            start = index * self.block_size
-            columns = slice(start, min(start + self.block_size, self.n_features))
-            width = columns.stop - start
-            whole = np.empty((len(X), width), dtype) if out is None else out
-            tile = whole if out is None else out[:, columns]
-            frequencies = self._cached_block(index, dtype)
-            pairs = width // 2
+        for index, columns in enumerate(slices(self.n_features, self.block_size)):
+            tile = out[:, columns]
+            frequencies = self._cached_block(index, out.dtype)
+            pairs = tile.shape[1] // 2
             # Cosines of the angles, then of the angles a quarter turn back: the sines.
             np.matmul(shifted, frequencies[:, :pairs], out=tile[:, :pairs])
             np.subtract(tile[:, :pairs], 0.25, out=tile[:, pairs : 2 * pairs])
-            if width % 2:
+            if tile.shape[1] % 2:
                 phase = uniform(self.seed_, _PHASE_STREAM, index, (1,))[0]
-                tile[:, -1] = shifted @ frequencies[:, -1] + dtype.type(phase)
-            cosines(whole, scale, slice(None) if out is None else columns)
-            yield tile
+                tile[:, -1] = shifted @ frequencies[:, -1] + out.dtype.type(phase)
+            cosines(out, scale, columns)
 
     def __getstate__(self):
         # The frequencies are a cache: seed and law bring them back.

@@ -83,12 +83,8 @@ class Nystrom(FeatureMap):
             self.kernel_, source, RowSource(self.centers_), dtype, keep_bytes, n_jobs
         )
 
-    def blocks(self, X, dtype, out=None):
-        inner = self._kernel_operator(RowSource(X), dtype)
-        (block,) = WhitenedOperator(inner, self.factor_).compute(slice(None))
-        if out is not None:
-            out[...] = block
-        yield block if out is None else out
+    def write(self, X, out):
+        (out[...],) = self.operator(RowSource(X), out.dtype).compute(slice(None))
 
     def operator(self, source, dtype=np.float32, keep_bytes=0, n_jobs=None):
         return WhitenedOperator(

@@ -9,7 +9,7 @@ class StreamedOperator(Operator):
     Parameters
     ----------
     feature_map : FeatureMap
-        Fitted; its `blocks(X, dtype)` yields the features of dense rows block by block.
+        Fitted; its `write(X, out)` computes the features of dense rows.
     source : RowSource
     """
 
@@ -22,4 +22,5 @@ class StreamedOperator(Operator):
     def compute(self, rows, buffer=None):
         block = self._source[rows]
         out = (buffer or self.fresh)(0, (len(block), self.shape[1]))
-        return self._map.blocks(block, self.dtype, out)
+        self._map.write(block, out)
+        yield out
