@@ -65,7 +65,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
     def __init__(
         self,
         kernel="gaussian",
-        loss="",
+        loss="squared_error",
         features="auto",
         solver="auto",
         alpha="auto",

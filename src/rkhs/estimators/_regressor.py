@@ -47,46 +47,6 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 
     task = "regression"
 
-    def __init__(
-        self,
-        kernel="gaussian",
-        loss="squared_error",
-        features="auto",
-        solver="auto",
-        alpha="auto",
-        length_scale="auto",
-        max_epochs=None,
-        time_budget=None,
-        tol=None,
-        validation_fraction=0.1,
-        early_stopping=False,
-        memory_limit="auto",
-        n_jobs=None,
-        random_state=None,
-        verbose="auto",
-        warm_start=False,
-        dtype="auto",
-    ):
-        super().__init__(
-            kernel,
-            loss,
-            features,
-            solver,
-            alpha,
-            length_scale,
-            max_epochs,
-            time_budget,
-            tol,
-            validation_fraction,
-            early_stopping,
-            memory_limit,
-            n_jobs,
-            random_state,
-            verbose,
-            warm_start,
-            dtype,
-        )
-
     @with_callbacks
     def fit(self, X, y, sample_weight=None):
         """Fit to a table and its targets.

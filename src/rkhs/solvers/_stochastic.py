@@ -31,6 +31,10 @@ class _Stochastic(Solver):
     max_epochs = 50
     seeks_tolerance = False
 
+    def __init__(self, tol=1e-4, batch_size=64):
+        self.tol = tol
+        self.batch_size = batch_size
+
     def memory(self, shape, n_outputs, has_features, budget):
         vectors = super().memory(shape, n_outputs, has_features, budget)
         return vectors + 16 * min(_CHUNK, shape[0]) * shape[1]
@@ -152,10 +156,6 @@ class SGD(_Stochastic):
     True
     """
 
-    def __init__(self, tol=1e-4, batch_size=64):
-        self.tol = tol
-        self.batch_size = batch_size
-
     def _first_rate(self, problem):
         step = _largest_step(problem, self.batch_size)
         if problem.loss.curvature is not None:
@@ -195,10 +195,6 @@ class Pegasos(_Stochastic):
     """
 
     needs_alpha = True
-
-    def __init__(self, tol=1e-4, batch_size=64):
-        self.tol = tol
-        self.batch_size = batch_size
 
     def _first_rate(self, problem):
         return _largest_step(problem, self.batch_size)
