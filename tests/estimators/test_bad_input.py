@@ -7,7 +7,7 @@ from helpers import table
 
 from rkhs import KernelClassifier, KernelRegressor
 from rkhs.features import Nystrom, RandomFourier
-from rkhs.kernels import Cauchy, Gaussian, Laplacian
+from rkhs.kernels import Cauchy, Gaussian, Laplacian, Matern
 from rkhs.losses import Pinball
 from rkhs.solvers import ConjugateGradient
 
@@ -108,10 +108,14 @@ def test_bad_weights(weight, words):
         ({"memory_limit": "lots"}, "memory_limit"),
         ({"memory_limit": -1}, "memory_limit"),
         ({"n_jobs": 0}, "n_jobs"),
+        ({"n_jobs": "two"}, "n_jobs"),
+        ({"max_epochs": 2.5}, "max_epochs"),
+        ({"kernel": "matern", "features": Nystrom(5, kernel="gaussian")}, "each name a kernel"),
+        ({"kernel": Matern(nu=np.inf)}, "nu must be positive and finite"),
         ({"dtype": "float16"}, "dtype"),
         ({"early_stopping": True, "validation_fraction": 1.5}, "validation_fraction"),
         ({"loss": Pinball(1.5)}, "quantile"),
-        ({"loss": "absolute_error", "solver": "newton_cg"}, r"smooth loss.*sgd"),
+        ({"loss": "absolute_error", "solver": "newton_cg"}, r"smooth loss.*exact"),
         ({"loss": "huber", "solver": "conjugate_gradient"}, r"quadratic loss.*newton_cg"),
         ({"features": None, "solver": "sgd"}, "works on features"),
         ({"features": RandomFourier(0)}, "n_features must be a positive integer"),

@@ -120,6 +120,50 @@ def test_warm_start_ignores_what_does_not_fit():
     assert model.expansion_.coef.shape == (60, 2)
 
 
+@pytest.mark.parametrize("features", [None, "nystrom", "random_fourier"])
+def test_warm_start_starts_cold_when_kernel_rows_or_columns_change(features):
+    X, y, _ = table(300)
+    make = {"features": features, "solver": "conjugate_gradient", "random_state": 0}
+    changes = [
+        ({"length_scale": 0.3}, X),
+        ({"kernel": "laplacian"}, X),
+        ({}, 100 * X + 1000),
+        ({}, X[:, :2]),
+    ]
+    for change, rows in changes:
+        warm = KernelRegressor(warm_start=True, **make).fit(X, y).set_params(**change)
+        cold = KernelRegressor(**{**make, **change}).fit(rows, y)
+        np.testing.assert_array_equal(warm.fit(rows, y).predict(rows), cold.predict(rows))
+
+
+@pytest.mark.parametrize("loss", ["absolute_error", "epsilon_insensitive", "pinball"])
+def test_kinked_losses_are_exact_from_large_to_small_alpha_and_in_any_unit(loss):
+    X, y, _ = table()
+    last = np.inf
+    for alpha in (1e-1, 1e-2, 1e-3, 1e-4, 1e-5):
+        model = KernelRegressor(loss=loss, alpha=alpha).fit(X, y)
+        assert 0 <= model.history_[-1]["objective"] < last
+        last = model.history_[-1]["objective"]
+    if loss != "epsilon_insensitive":  # its tube has a unit of its own
+        big = KernelRegressor(loss=loss, alpha=1e-3).fit(X, y).predict(X)
+        small = KernelRegressor(loss=loss, alpha=1e3).fit(X, 1e-6 * y).predict(X)
+        np.testing.assert_allclose(1e6 * small, big, rtol=1e-5, atol=1e-6)
+
+
+def test_exact_kinked_fit_without_features_beyond_the_small_tables():
+    X, y, _ = table(2100)
+    model = KernelRegressor(features=None, loss="absolute_error").fit(X, y)
+    assert isinstance(model.solver_, Exact)
+
+
+def test_what_exact_cannot_reach_is_said():
+    X, _, codes = table()
+    with pytest.warns(ConvergenceWarning, match="before it reached"):
+        KernelClassifier(alpha=1e-14).fit(X, codes > 0)
+    with pytest.warns(ConvergenceWarning, match="before it reached"):
+        KernelRegressor(loss="absolute_error", alpha=1e-10).fit(X, X[:, 0] ** 3)
+
+
 def test_constant_columns_and_constant_targets():
     X, y, _ = table()
     X = np.hstack([X, np.full((len(X), 1), 3.0)])

@@ -68,9 +68,8 @@ def refuse_text(X) -> None:
     ]
     if text:
         raise ValueError(
-            f"Column{'s' * (len(text) > 1)} {', '.join(map(repr, text))} hold text, and a kernel "
-            "needs numbers. Encode them first, for example with "
-            "sklearn.preprocessing.OneHotEncoder in a ColumnTransformer."
+            f"Text in column {', '.join(map(repr, text))}: a kernel needs numbers. Encode it "
+            "first, for example with sklearn.preprocessing.OneHotEncoder in a ColumnTransformer."
         )
 
 

@@ -3,7 +3,7 @@
 | what | rule |
 |---|---|
 | features | none (the kernel's whole space) up to 2,000 rows; beyond, or for a solver that needs features, `Nystrom` |
-| centres | 8 sqrt(n), between 500 and 10,000, their matrices within a quarter of the memory |
+| centres of "nystrom" | 8 sqrt(n), between 500 and 10,000, their matrices within a quarter of the memory |
 | solver | `Exact` without features, up to 2,000 rows (500 for softmax, whose outputs are solved together); else by the loss: `ConjugateGradient` for the squared error, `NewtonCG` for other smooth losses, `SGD` for losses with a kink |
 | alpha | 1 / n, n the sum of the sample weights: scikit-learn's ``KernelRidge(alpha=1)`` and ``SVC(C=1)`` |
 | length scale | per column the standard deviation, times the median distance (see `rkhs.kernels`) |
@@ -34,18 +34,19 @@ def choose(
     wants_whole_space = kind is Exact
     needs_features = getattr(kind, "needs_features", False)
     if isinstance(features, str) and features == "auto":
-        if (small and not needs_features) or wants_whole_space:
-            features = None
-        else:
-            largest = int(np.sqrt(memory / 4 / 32))
-            n_centers = int(np.clip(8 * np.sqrt(n_rows), 500, 10_000))
-            features = Nystrom(max(1, min(n_centers, largest)), random_state=random_state)
+        whole_space = (small and not needs_features) or wants_whole_space
+        features = None if whole_space else "nystrom"
+    if isinstance(features, str) and features == "nystrom":
+        largest = int(np.sqrt(memory / 4 / 32))
+        n_centers = int(np.clip(8 * np.sqrt(n_rows), 500, 10_000))
+        features = Nystrom(max(1, min(n_centers, largest)), random_state=random_state)
     elif features is not None:
         features = build(features, FEATURES, FeatureMap, "features", random_state=random_state)
         if features.random_state is None:
             features.random_state = random_state
     if isinstance(solver, str) and solver == "auto":
         exact = features is None and n_rows <= (SMALL_COUPLED if loss.coupled else SMALL)
+        exact = exact or (features is None and loss.curvature is None)  # nothing else could
         kind = _solver_for(loss, exact)
         solver = kind() if tol is None else kind(tol=tol)
     else:

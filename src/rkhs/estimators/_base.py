@@ -20,6 +20,7 @@ from rkhs.operators import KernelOperator
 from rkhs.problem import Problem
 from rkhs.registry import build
 
+_SAME_KERNEL = 0.01  # mean difference of kernel values that a new sample of rows may make
 _DTYPES = {"float32": np.float32, "float64": np.float64}
 
 SHARED_PARAMETERS = """kernel : str or Kernel, default="gaussian"
@@ -103,10 +104,20 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
     def _check_parameters(self):
         if self.alpha != "auto" and not (_is_number(self.alpha) and 0 <= self.alpha < np.inf):
             raise ValueError(f'alpha must be "auto" or a number >= 0, got {self.alpha!r}.')
-        for name in ("max_epochs", "time_budget"):
-            value = getattr(self, name)
-            if value is not None and not (_is_number(value) and value > 0):
-                raise ValueError(f"{name} must be positive or None, got {value!r}.")
+        if self.time_budget is not None and not (
+            _is_number(self.time_budget) and self.time_budget > 0
+        ):
+            raise ValueError(f"time_budget must be positive or None, got {self.time_budget!r}.")
+        if self.max_epochs is not None and not (
+            _is_integer(self.max_epochs) and self.max_epochs > 0
+        ):
+            raise ValueError(
+                f"max_epochs must be a positive integer or None, got {self.max_epochs!r}."
+            )
+        if self.n_jobs is not None and not (_is_integer(self.n_jobs) and self.n_jobs != 0):
+            raise ValueError(
+                f"n_jobs must be an integer other than 0, or None; got {self.n_jobs!r}."
+            )
         if not (_is_number(self.validation_fraction) and 0 < self.validation_fraction < 1):
             raise ValueError(
                 f"validation_fraction must lie between 0 and 1, got {self.validation_fraction!r}."
@@ -149,6 +160,11 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         features, solver = choose(
             X.shape[0], loss, self.features, self.solver, memory, seed, self.tol
         )
+        if features is not None and features.kernel is not None and self.kernel != "gaussian":
+            raise ValueError(
+                f"kernel={self.kernel!r} and features={features!r} each name a kernel. Give it "
+                "once, to the estimator."
+            )
         alpha = 1.0 / float(weight.sum()) if self.alpha == "auto" else float(self.alpha)
         solver.check(loss, features is not None, alpha)
         dtype = np.dtype(solver.dtype if self.dtype == "auto" else _DTYPES[self.dtype])
@@ -212,7 +228,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
     ):
         """Fit the feature map, share out the memory, and put the problem together."""
         start = None
-        warm = self._warm_start(features, source, target)
+        warm = self._warm_start(features, kernel, source, weight, target, seed)
         n_outputs = target.shape[1]
         map_bytes = features.fit_bytes() if features is not None else 0
         if map_bytes > memory:
@@ -251,17 +267,25 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             start=start,
         )
 
-    def _warm_start(self, features, source, target):
+    def _warm_start(self, features, kernel, source, weight, target, seed):
         """Map, kernel and coefficients of the last fit, if they suit this problem."""
         last = getattr(self, "_last_fit", None) if self.warm_start else None
         if last is None:
             return None
-        last_map, last_kernel, coef = last
+        last_map, last_kernel, n_columns, coef = last
         same_map = type(last_map) is type(features) and (
             features is None or repr(_plain(last_map)) == repr(_plain(features))
         )
         rows = len(source) if features is None else last_map.n_outputs
-        if not same_map or coef.shape != (rows, target.shape[1]):
+        if not same_map or n_columns != source.shape[1] or coef.shape != (rows, target.shape[1]):
+            return None
+        if features is not None and features.kernel is not None:
+            kernel = build(features.kernel, KERNELS, Kernel, "kernel", length_scale="auto")
+        # The kernel that is asked for must mean the same on these rows as the last one did.
+        sample, sample_weight = sample_rows(source, weight, seed)
+        now = kernel.resolve(sample, sample_weight)
+        few = sample[:: -(-len(sample) // 200)]
+        if np.abs(now(few) - last_kernel(few)).mean() > _SAME_KERNEL:
             return None
         return last_map, last_kernel, coef
 
@@ -283,7 +307,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         self.n_iter_ = len(fit.history)
         self.stop_reason_ = fit.result.value
         if self.warm_start:
-            self._last_fit = problem.features, problem.kernel, fit.state.coef
+            n_columns = problem.source.shape[1]
+            self._last_fit = problem.features, problem.kernel, n_columns, fit.state.coef
 
     @contextlib.contextmanager
     def _progress(self):
@@ -310,6 +335,10 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _is_integer(value):
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def _is_number(value):

@@ -158,8 +158,10 @@ class Matern(RadialKernel):
         self.nu = nu
 
     def _squared_factor(self):
-        if not self.nu > 0:
-            raise ValueError(f"nu must be positive, got {self.nu!r}.")
+        if not 0 < self.nu < np.inf:
+            raise ValueError(
+                f"nu must be positive and finite, got {self.nu!r}. The limit is Gaussian."
+            )
         return 2.0 * self.nu
 
     def _is_rough(self):

@@ -78,7 +78,9 @@ class Solver(BaseEstimator):
                 for key, kind in LOSSES.items()
                 if self.accepts(kind()) and task in kind.tasks
             ]
-            others = 'solver="sgd"' if loss.curvature is None else 'solver="newton_cg"'
+            others = 'solver="newton_cg"'
+            if loss.curvature is None:
+                others = 'solver="sgd"' if has_features else 'solver="exact"'
             losses = f"loss={' or '.join(fitting)}" if fitting else "another loss"
             raise ValueError(
                 f"{name} needs a {self.needs} loss, and {loss!r} is not. Use {losses}, or {others}."

@@ -6,6 +6,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 _STEPS = 200
 _CENTERING = 0.1
 _TO_BOUNDARY = 0.99
+_UNMET = 1e-7  # of the dual's own conditions, in units of the linear term
 
 
 def minimise(gram, linear, lower, upper, epsilon, tol):
@@ -15,38 +16,45 @@ def minimise(gram, linear, lower, upper, epsilon, tol):
     measured from its lower end does. Each part x has a slack s to its upper end and
     multipliers for both ends; every Newton step is one n x n Cholesky factor.
     """
-    if epsilon > 0:
-        signs, widths, base = [1.0, -1.0], [upper, -lower], np.zeros_like(linear)
-    else:
-        signs, widths, base = [1.0], [upper - lower], lower
-    x = [0.5 * width for width in widths]
-    slack = [width - part for width, part in zip(widths, x, strict=True)]
-    scale = max(1.0, float(np.abs(linear).max()), epsilon)
-    low = [np.full_like(linear, scale) for _ in x]  # multipliers of x >= 0
-    high = [np.full_like(linear, scale) for _ in x]  # and of slack >= 0
+    # In units of the linear term the solution and the multipliers are of size one.
+    unit = max(float(np.abs(linear).max()), epsilon)
+    if unit == 0.0:
+        return np.clip(np.zeros_like(linear), lower, upper)
+    linear, lower, upper, epsilon = (v / unit for v in (linear, lower, upper, epsilon))
+    signs = [1.0, -1.0] if epsilon > 0 else [1.0]
+    ends = [(0.0 * upper, upper), (0.0 * lower, -lower)] if epsilon > 0 else [(lower, upper)]
+    # Start close to a = 0, however wide the box is.
+    starts = []
+    for low_end, high_end in ends:
+        inside = np.minimum(1.0, 0.5 * (high_end - low_end))
+        starts.append(np.clip(0.0, low_end + inside, high_end - inside))
+    x = [start - low_end for start, (low_end, _) in zip(starts, ends, strict=True)]
+    slack = [high_end - start for start, (_, high_end) in zip(starts, ends, strict=True)]
+    low = [1.0 / part for part in x]  # multipliers of x >= 0
+    high = [1.0 / rest for rest in slack]  # and of slack >= 0
+    a = sum(sign * start for sign, start in zip(signs, starts, strict=True))
     n_pairs = 2 * len(x) * len(linear)
-    product = gram @ _position(base, signs, x)
     for _ in range(_STEPS):
-        gap = sum(
-            float(part @ a + rest @ b) for part, rest, a, b in zip(x, slack, low, high, strict=True)
-        )
+        product = gram @ a
         slope = product - linear
-        unmet = max(
-            float(np.abs(sign * slope + epsilon - a + b).max())
-            for sign, a, b in zip(signs, low, high, strict=True)
+        gap = sum(
+            float(part @ z + rest @ v) for part, rest, z, v in zip(x, slack, low, high, strict=True)
         )
-        a = _position(base, signs, x)
+        unmet = max(
+            float(np.abs(sign * slope + epsilon - z + v).max())
+            for sign, z, v in zip(signs, low, high, strict=True)
+        )
         value = 0.5 * float(a @ product) - float(linear @ a) + epsilon * float(np.abs(a).sum())
-        if gap <= tol * max(abs(value), 1e-300) and unmet <= tol * scale:
+        if gap <= tol * abs(value) and unmet <= _UNMET:
             break
         barrier = _CENTERING * gap / n_pairs
         bends, pulls = [], []
-        for sign, part, rest, a_low, a_high in zip(signs, x, slack, low, high, strict=True):
-            bends.append(a_low / part + a_high / rest)
+        for sign, part, rest, z, v in zip(signs, x, slack, low, high, strict=True):
+            bends.append(z / part + v / rest)
             pulls.append(-(sign * slope + epsilon) + barrier / part - barrier / rest)
         stiffness = 1.0 / sum(1.0 / bend for bend in bends)
         wish = sum(s * pull / bend for s, pull, bend in zip(signs, pulls, bends, strict=True))
-        product_move = _solve(gram, stiffness, wish)
+        move, product_move = _solve(gram, stiffness, wish)
         size = 1.0
         moves = []
         for i, sign in enumerate(signs):
@@ -61,23 +69,19 @@ def minimise(gram, linear, lower, upper, epsilon, tol):
             slack[i] = slack[i] - size * d
             low[i] = low[i] + size * d_low
             high[i] = high[i] + size * d_high
-        product = product + size * product_move
-    return _snapped(base, signs, x, slack, low, high, widths)
-
-
-def _position(base, signs, x):
-    return base + sum(sign * part for sign, part in zip(signs, x, strict=True))
+        a = a + size * move
+    return unit * _snapped(a, signs, ends, low, high)
 
 
 def _solve(gram, stiffness, wish):
-    """G times the move with (E + G) move = E wish."""
+    """The move with (E + G) move = E wish, and G times it."""
     system = gram.copy()
     jitter = 0.0
     while True:
         system[np.diag_indices_from(system)] = np.diagonal(gram) * (1.0 + jitter) + stiffness
         try:
             move = cho_solve(cho_factor(system, lower=True), stiffness * wish)
-            return gram @ move
+            return move, gram @ move
         except LinAlgError:
             jitter = max(10.0 * jitter, 1e-15)
 
@@ -89,12 +93,17 @@ def _longest(value, change):
     return min(1.0, _TO_BOUNDARY * float((-value[falling] / change[falling]).min()))
 
 
-def _snapped(base, signs, x, slack, low, high, widths):
-    """The parts whose multiplier outweighs them put exactly at their end of the box."""
-    parts = []
-    for part, rest, a_low, a_high, width in zip(x, slack, low, high, widths, strict=True):
-        unit = np.maximum(width, 1e-300)
-        at_low = (part / unit < 1e-6) & (part / unit < a_low)
-        at_high = (rest / unit < 1e-6) & (rest / unit < a_high)
-        parts.append(np.where(at_low, 0.0, np.where(at_high, width, part)))
-    return _position(base, signs, parts)
+def _snapped(a, signs, ends, low, high):
+    """Coefficients whose multiplier outweighs their distance put at that end of the box."""
+    if len(signs) == 2:  # zero is where both parts end
+        a = np.where(_at_end(a, low[0]) & _at_end(a, low[1]), 0.0, a)
+        lower, upper, low_multiplier, high_multiplier = -ends[1][1], ends[0][1], high[1], high[0]
+    else:
+        (lower, upper), low_multiplier, high_multiplier = ends[0], low[0], high[0]
+    a = np.where(_at_end(a - lower, low_multiplier), lower, a)
+    return np.clip(np.where(_at_end(upper - a, high_multiplier), upper, a), lower, upper)
+
+
+def _at_end(distance, multiplier):
+    distance = np.abs(distance)
+    return (distance < 1e-6) & (1e3 * distance < multiplier)

@@ -8,6 +8,8 @@ from rkhs.solvers import _box
 from rkhs.solvers._base import Solver, State
 
 _NEWTON_STEPS = 100
+_GAP = 1e-6  # relative duality gap of a kinked loss
+_AT_MINIMUM = 1e-8  # share of the objective that one more Newton step would promise
 
 
 class Exact(Solver):
@@ -55,14 +57,15 @@ class Exact(Solver):
         gram = np.asarray(gram, dtype=np.float64)
         target = np.asarray(problem.target[used], dtype=np.float64)
         weight = problem.weight[used]
+        converged = True
         if problem.loss.quadratic:
             dual = _ridge(gram, target, weight, problem.alpha)
         elif problem.alpha <= 0:
             raise ValueError(f"Exact needs alpha > 0 for {problem.loss!r}, got {problem.alpha!r}.")
         elif problem.loss.curvature is None:
-            dual = _kinked(problem, gram, target, weight, self.tol)
+            dual, converged = _kinked(problem, gram, target, weight, self.tol)
         else:
-            dual = _newton(problem, gram, target, weight, self.tol)
+            dual, converged = _newton(problem, gram, target, weight, self.tol)
         coef = np.zeros(problem.coef_shape)
         if problem.features is not None:
             coef = np.asarray(rows, dtype=np.float64).T @ dual
@@ -71,7 +74,7 @@ class Exact(Solver):
         f = gram @ dual
         objective = problem.loss.value(f, target, weight)
         objective += 0.5 * problem.alpha * float(np.vdot(dual, f))
-        return State(coef, objective, True)
+        return State(coef, objective, converged)
 
 
 def _ridge(gram, target, weight, alpha):
@@ -102,10 +105,12 @@ def _newton(problem, gram, target, weight, tol):
 
     value = objective(dual, f)
     for _ in range(_NEWTON_STEPS):
-        right = weight * (loss.hessian_product(f, target, f) - loss.derivative(f, target))
+        slope = weight * loss.derivative(f, target)
+        right = weight * loss.hessian_product(f, target, f) - slope
         full = _newton_dual(loss, gram / alpha, right, f, target, weight) / alpha
         direction = full - dual
         along = gram @ direction
+        promised = -float(np.vdot(slope + alpha * dual, along))
         size = 1.0
         while size > 1e-10:
             new_value = objective(dual + size * direction, f + size * along)
@@ -113,12 +118,13 @@ def _newton(problem, gram, target, weight, tol):
                 break
             size *= 0.5
         else:
-            break
+            # No way down: the minimum to rounding, or a system too singular to solve.
+            return dual, abs(promised) <= _AT_MINIMUM * abs(value)
         dual, f = dual + size * direction, f + size * along
         decrease, value = value - new_value, new_value
-        if size == 1.0 and decrease <= tol * abs(value):
-            break
-    return dual
+        if decrease <= tol * abs(value) and promised <= _AT_MINIMUM * abs(value):
+            return dual, True
+    return dual, False
 
 
 def _newton_dual(loss, kernel, right, f, target, weight):
@@ -146,17 +152,22 @@ def _newton_dual(loss, kernel, right, f, target, weight):
 def _kinked(problem, gram, target, weight, tol):
     box = problem.loss.dual(target)
     scale = weight / problem.alpha
-    return np.stack(
-        [
-            _box.minimise(
-                gram,
-                box.linear[:, output],
-                scale * box.lower[:, output],
-                scale * box.upper[:, output],
-                box.epsilon,
-                tol,
-            )
-            for output in range(target.shape[1])
-        ],
-        axis=1,
-    )
+    columns = [
+        _box.minimise(
+            gram,
+            box.linear[:, output],
+            scale * box.lower[:, output],
+            scale * box.upper[:, output],
+            box.epsilon,
+            tol,
+        )
+        for output in range(target.shape[1])
+    ]
+    dual = np.stack(columns, axis=1)
+    # The gap of what is returned, whatever rounding did on the way: a box far wider than the
+    # solution (a tiny alpha) leaves few digits.
+    f = gram @ dual
+    norm = problem.alpha * float(np.vdot(dual, f))
+    value = problem.loss.value(f, target, weight) + 0.5 * norm
+    linear = float(np.vdot(box.linear, dual)) - box.epsilon * float(np.abs(dual).sum())
+    return dual, value - (problem.alpha * linear - 0.5 * norm) <= _GAP * abs(value)
