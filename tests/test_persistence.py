@@ -150,7 +150,7 @@ def test_parameters_survive_with_their_types(path):
     params = {
         "kernel": Gaussian(np.array([1.0, np.inf, 2.0])) * 2 + Laplacian([1, 2, 3]),
         "loss": "squared_error",
-        "features": Nystrom(10, kernel=Matern(1.5), random_state=5),
+        "features": Nystrom(10, random_state=5),
         "solver": ConjugateGradient(tol=np.float32(1e-3), preconditioner=None),
         "alpha": np.float64(0.1),
         "max_epochs": 7,
