@@ -114,10 +114,12 @@ def one_run(name, n_centers, method):
         print(json.dumps(None))
         return
     before = peak_bytes()
+    fit_seconds = []
     with neighbours() as others:
-        begin = time.perf_counter()
-        model.fit(X, y)
-        fit_seconds = time.perf_counter() - begin
+        while sum(fit_seconds) < 3.0:  # short fits several times: the best of them counts
+            begin = time.perf_counter()
+            model.fit(X, y)
+            fit_seconds.append(time.perf_counter() - begin)
     peak = peak_bytes()
     predict_seconds = best(lambda: model.predict(X_test), repeats=1)
     predicted = model.predict(X_test)
@@ -128,7 +130,7 @@ def one_run(name, n_centers, method):
     history = getattr(model, "history_", None)
     row = {
         "error": error,
-        "fit": fit_seconds,
+        "fit": min(fit_seconds),
         "predict": predict_seconds,
         "extra": peak - before,
         "peak": peak,
@@ -171,7 +173,7 @@ def main(names):
                     continue
                 shown = "" if method.endswith("SVC") else n_centers
                 print(
-                    f"{method:34s} {shown!s:>7s} {row['error']:9.2f} {row['fit']:7.1f} "
+                    f"{method:34s} {shown!s:>7s} {row['error']:9.2f} {row['fit']:7.2f} "
                     f"{row['predict']:9.2f} {row['extra'] / 1e9:7.2f} {row['peak'] / 1e9:7.2f} "
                     f"{row['epochs'] or '':>6} {100 * row['others']:8.1f}"
                 )

@@ -192,7 +192,8 @@ def test_kept_memory_stays_within_its_limit(kind, keep):
     finally:
         tracemalloc.stop()
     slack = 64 * 1024
-    assert kept <= keep * whole + slack
+    # Threads hold on to one tile's buffer each.
+    assert kept <= keep * whole + Q.working_bytes / 2 + slack
     if keep >= 1.5:
         assert kept >= whole  # it does keep what it may
     # Work in progress is what it says, twice over for temporaries of the tiles.

@@ -2,6 +2,7 @@
 
 from rkhs.compute._bits import uniform
 from rkhs.compute._distances import (
+    exponential_distances,
     gaussians,
     l1_distances,
     one_plus_square_products,
@@ -10,7 +11,7 @@ from rkhs.compute._distances import (
 from rkhs.compute._draws import SAMPLINGS, Draw, IndependentDraw, OrthogonalDraw, QuasiDraw
 from rkhs.compute._elementwise import cosines, exponential
 from rkhs.compute._memory import available_memory
-from rkhs.compute._products import times, transposed_times
+from rkhs.compute._products import gram_times, times, transposed_times
 from rkhs.compute._threads import blas_for, core_count, single_threaded_blas, slices, tile_map
 
 __all__ = [
@@ -24,7 +25,9 @@ __all__ = [
     "core_count",
     "cosines",
     "exponential",
+    "exponential_distances",
     "gaussians",
+    "gram_times",
     "l1_distances",
     "one_plus_square_products",
     "single_threaded_blas",

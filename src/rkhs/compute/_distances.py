@@ -8,6 +8,9 @@ from rkhs.compute._elementwise import exponential
 # the squared distance. Such rows are computed in float64. A long row against a short one
 # needs no such care: their distance is long too.
 _LARGEST_FLOAT32_NORM = 2e3
+# Squared distances below this times eps times the norm are computed from differences.
+_CLOSE = 1e3
+_EPS32 = np.finfo(np.float32).eps
 
 
 def squared_distances(X, half_x, Y, half_y, factor, out, refine=False) -> None:
@@ -22,7 +25,7 @@ def squared_distances(X, half_x, Y, half_y, factor, out, refine=False) -> None:
     _loops.combine(out, half_x, half_y, out.dtype.type(factor))
     _redo_long_rows(squared_distances, X, half_x, Y, out, factor)
     if refine:
-        close = 1e3 * np.finfo(out.dtype).eps
+        close = _CLOSE * np.finfo(out.dtype).eps
         _loops.refine(out, X, half_x, Y, half_y, out.dtype.type(factor), out.dtype.type(close))
 
 
@@ -36,6 +39,21 @@ def gaussians(X, half_x, Y, half_y, out) -> None:
         _redo_long_rows(gaussians, X, half_x, Y, out)
     else:
         squared_distances(X, half_x, Y, half_y, -0.5, out)
+        exponential(out)
+
+
+def exponential_distances(X, half_x, Y, half_y, out) -> None:
+    """Write ``exp(-||x - y||)`` for all pairs to `out`, given half squared norms."""
+    from rkhs.compute import _loops
+
+    if out.dtype == np.float32:
+        np.matmul(X, Y.T, out=out)
+        _loops.exponential_distances_f32(out, half_x, half_y, X, Y, np.float32(_CLOSE * _EPS32))
+        _redo_long_rows(exponential_distances, X, half_x, Y, out)
+    else:
+        squared_distances(X, half_x, Y, half_y, 1.0, out, refine=True)
+        np.sqrt(out, out=out)
+        np.negative(out, out=out)
         exponential(out)
 
 

@@ -65,6 +65,32 @@ def gaussian_f32(products, left, right):
 
 
 @_fast
+def exponential_distances_f32(products, left, right, X, Y, close):
+    # exp(-||x - y||) from inner products and half squared norms. Pairs so close that norms
+    # minus product is mostly rounding are computed from their difference: the root would
+    # show it. Norms of both are about equal there, so the row's own will do.
+    zero, one, two = np.float32(0.0), np.float32(1.0), np.float32(2.0)
+    for i in range(products.shape[0]):
+        row = products[i]
+        shift = left[i]
+        limit = _exp_f32(-np.sqrt(close * shift))
+        n_close = zero
+        for j in range(row.shape[0]):
+            value = _exp_f32(-np.sqrt(max(two * (shift + right[j] - row[j]), zero)))
+            row[j] = value
+            n_close += one if value >= limit else zero
+        if n_close == zero:
+            continue
+        for j in range(row.shape[0]):
+            if row[j] >= limit:
+                total = zero
+                for c in range(X.shape[1]):
+                    difference = X[i, c] - Y[j, c]
+                    total += difference * difference
+                row[j] = _exp_f32(-np.sqrt(total))
+
+
+@_fast
 def combine(products, left, right, factor):
     zero = products.dtype.type(0.0)
     two = products.dtype.type(2.0)
@@ -78,13 +104,14 @@ def combine(products, left, right, factor):
 @_fast
 def refine(out, X, half_x, Y, half_y, factor, close):
     # Norms of both are about equal where a pair is close, so the row's own will do.
+    zero, one = np.float32(0.0), np.float32(1.0)
     for i in range(out.shape[0]):
         row = out[i]
         limit = factor * close * half_x[i]
-        least = row[0]
+        n_close = zero  # a sum becomes vector instructions, a minimum or an early end does not
         for j in range(row.shape[0]):
-            least = min(least, row[j])
-        if least > limit:
+            n_close += one if row[j] <= limit else zero
+        if n_close == zero:
             continue
         for j in range(row.shape[0]):
             if row[j] <= limit:
@@ -123,27 +150,86 @@ def one_plus_square(X, columns, out):
 
 
 @_fast
-def times_wide(tile, w, out):
-    # float32 tile, float64 vector and sums: half the memory of a float64 tile.
-    for i in range(tile.shape[0]):
-        row = tile[i]
-        total = 0.0
-        for j in range(row.shape[0]):
-            total += row[j] * w[j]
-        out[i] += total
+def times_few(tile, vectors, out):
+    # out += tile @ vectors.T with a few vectors, in their precision: two rows by four vectors,
+    # so that each number that is read serves several sums.
+    n_rows, n_vectors = tile.shape[0], vectors.shape[0]
+    twos, fours = n_rows - n_rows % 2, n_vectors - n_vectors % 4
+    zero = vectors.dtype.type(0.0)
+    for i in range(0, twos, 2):
+        r, s = tile[i], tile[i + 1]
+        for c in range(0, fours, 4):
+            w0, w1, w2, w3 = vectors[c], vectors[c + 1], vectors[c + 2], vectors[c + 3]
+            r0, r1, r2, r3, s0, s1, s2, s3 = zero, zero, zero, zero, zero, zero, zero, zero
+            for j in range(r.shape[0]):
+                r0 += r[j] * w0[j]
+                r1 += r[j] * w1[j]
+                r2 += r[j] * w2[j]
+                r3 += r[j] * w3[j]
+                s0 += s[j] * w0[j]
+                s1 += s[j] * w1[j]
+                s2 += s[j] * w2[j]
+                s3 += s[j] * w3[j]
+            above, below = out[i], out[i + 1]
+            above[c] += r0
+            above[c + 1] += r1
+            above[c + 2] += r2
+            above[c + 3] += r3
+            below[c] += s0
+            below[c + 1] += s1
+            below[c + 2] += s2
+            below[c + 3] += s3
+        for c in range(fours, n_vectors):
+            w = vectors[c]
+            r0, s0 = zero, zero
+            for j in range(r.shape[0]):
+                r0 += r[j] * w[j]
+                s0 += s[j] * w[j]
+            out[i, c] += r0
+            out[i + 1, c] += s0
+    for i in range(twos, n_rows):
+        r = tile[i]
+        for c in range(n_vectors):
+            w = vectors[c]
+            r0 = zero
+            for j in range(r.shape[0]):
+                r0 += r[j] * w[j]
+            out[i, c] += r0
 
 
 @_fast
-def transposed_times_wide(tile, v, out):
-    # Four rows at a time: the sums are read and written once for all of them.
+def transposed_times_few(tile, V, out):
+    # out += V.T @ tile. Four rows at a time: the sums are read and written once for all four.
     n_rows = tile.shape[0]
     fours = n_rows - n_rows % 4
     for i in range(0, fours, 4):
         r0, r1, r2, r3 = tile[i], tile[i + 1], tile[i + 2], tile[i + 3]
-        v0, v1, v2, v3 = v[i], v[i + 1], v[i + 2], v[i + 3]
-        for j in range(out.shape[0]):
-            out[j] += (v0 * r0[j] + v1 * r1[j]) + (v2 * r2[j] + v3 * r3[j])
+        for c in range(out.shape[0]):
+            sums = out[c]
+            v0, v1, v2, v3 = V[i, c], V[i + 1, c], V[i + 2, c], V[i + 3, c]
+            for j in range(sums.shape[0]):
+                sums[j] += (v0 * r0[j] + v1 * r1[j]) + (v2 * r2[j] + v3 * r3[j])
     for i in range(fours, n_rows):
         row = tile[i]
-        for j in range(out.shape[0]):
-            out[j] += v[i] * row[j]
+        for c in range(out.shape[0]):
+            sums = out[c]
+            v = V[i, c]
+            for j in range(sums.shape[0]):
+                sums[j] += v * row[j]
+
+
+@_fast
+def gram_times_few(tile, vectors, scale, out):
+    # out += (tile.T @ (scale * (tile @ vectors.T))).T: a row is in the innermost cache for
+    # both products. `scale` has one column, or one a vector.
+    n_rows, n_vectors = tile.shape[0], vectors.shape[0]
+    inner = np.empty((4, n_vectors), vectors.dtype)
+    last = scale.shape[1] - 1
+    for i in range(0, n_rows, 4):
+        few = tile[i : i + 4]
+        inner[:] = 0.0
+        times_few(few, vectors, inner)
+        for r in range(few.shape[0]):
+            for c in range(n_vectors):
+                inner[r, c] *= scale[i + r, min(c, last)]
+        transposed_times_few(few, inner, out)

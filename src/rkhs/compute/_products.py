@@ -1,46 +1,50 @@
-"""Products of float32 tiles with float64 vectors, summed in float64."""
+"""Products of tiles with a few vectors, in the vectors' own precision.
 
-import threading
+BLAS is made for matrices with many columns, and knows no product of float32 with float64.
+"""
 
 import numpy as np
 
-_local = threading.local()
+_FEW = 16  # vectors, up to which our own loops are faster than BLAS
 
 
-def _widened(tile):
-    """A float64 copy of a tile in this thread's own buffer, valid until the next."""
-    size = tile.size
-    buffer = getattr(_local, "buffer", None)
-    if buffer is None or buffer.size < size:
-        buffer = _local.buffer = np.empty(size)
-    wide = buffer[:size].reshape(tile.shape)
-    np.copyto(wide, tile)
-    return wide
+def _loops_suit(tile, W):
+    return 0 < W.shape[1] <= _FEW and tile.dtype.itemsize <= W.dtype.itemsize
 
 
 def times(tile: np.ndarray, W: np.ndarray) -> np.ndarray:
     """tile @ W in the precision of W."""
-    if tile.dtype == W.dtype:
+    if not _loops_suit(tile, W):
         return tile @ W
-    if W.shape[1] > 1:
-        return _widened(tile) @ W
     from rkhs.compute import _loops
 
-    out = np.zeros((len(tile), 1))
-    _loops.times_wide(np.ascontiguousarray(tile), np.ascontiguousarray(W[:, 0]), out[:, 0])
+    out = np.zeros((len(tile), W.shape[1]), W.dtype)
+    _loops.times_few(np.ascontiguousarray(tile), np.ascontiguousarray(W.T), out)
     return out
 
 
 def transposed_times(tile: np.ndarray, V: np.ndarray) -> np.ndarray:
     """tile.T @ V in the precision of V."""
-    if tile.dtype == V.dtype:
+    if not _loops_suit(tile, V):
         return tile.T @ V
-    if V.shape[1] > 1:
-        return _widened(tile).T @ V
     from rkhs.compute import _loops
 
-    out = np.zeros((tile.shape[1], 1))
-    _loops.transposed_times_wide(
-        np.ascontiguousarray(tile), np.ascontiguousarray(V[:, 0]), out[:, 0]
+    out = np.zeros((V.shape[1], tile.shape[1]), V.dtype)
+    _loops.transposed_times_few(np.ascontiguousarray(tile), np.ascontiguousarray(V), out)
+    return out.T
+
+
+def gram_times(tile: np.ndarray, W: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """tile.T @ (scale * (tile @ W)) in the precision of W; `scale` is one column or as W."""
+    if not _loops_suit(tile, W):
+        return transposed_times(tile, (scale * times(tile, W)).astype(W.dtype, copy=False))
+    from rkhs.compute import _loops
+
+    out = np.zeros((W.shape[1], W.shape[0]), W.dtype)
+    _loops.gram_times_few(
+        np.ascontiguousarray(tile),
+        np.ascontiguousarray(W.T),
+        np.ascontiguousarray(scale, W.dtype),
+        out,
     )
-    return out
+    return out.T

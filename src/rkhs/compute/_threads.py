@@ -10,7 +10,8 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import cache
 from typing import TypeVar
 
 from threadpoolctl import ThreadpoolController
@@ -76,28 +77,52 @@ def slices(total: int, size: int) -> list[slice]:
     return [slice(start, min(start + size, total)) for start in range(0, total, size)]
 
 
+_LONGEST_RUN = 4
+
+
+@cache
+def _pool(n_threads: int) -> ThreadPoolExecutor:
+    """Threads that stay: starting them anew costs as much as a pass over a small table."""
+    return ThreadPoolExecutor(n_threads, "rkhs", initializer=_mark_as_worker)
+
+
+_worker = threading.local()
+
+
+def _mark_as_worker():
+    _worker.inside = True
+
+
+if hasattr(os, "register_at_fork"):  # a forked child has none of its parent's threads
+    os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
 def tile_map(
     function: Callable[[T], R], tiles: Iterable[T], n_jobs: int | None = None
 ) -> Iterator[R]:
     """Apply `function` to each tile on several threads and yield the results in order.
 
-    At most two results a thread wait at any time, so memory stays bounded.
+    Threads take a few tiles at a time, and at most two such runs a thread are under way or
+    waiting, so memory stays bounded. Within a tile, another call works on that tile's own
+    thread.
     """
     tiles = list(tiles)
     n_threads = min(core_count(n_jobs), len(tiles))
     with single_threaded_blas:
-        if n_threads <= 1:
+        if n_threads <= 1 or getattr(_worker, "inside", False):
             yield from map(function, tiles)
             return
-        with ThreadPoolExecutor(n_threads) as executor:
-            pending: deque = deque()
-            try:
-                for tile in tiles:
-                    pending.append(executor.submit(function, tile))
-                    if len(pending) >= 2 * n_threads:
-                        yield pending.popleft().result()
-                while pending:
-                    yield pending.popleft().result()
-            finally:
-                for future in pending:
-                    future.cancel()
+        submit = _pool(n_threads).submit
+        length = min(_LONGEST_RUN, -(-len(tiles) // (8 * n_threads)))
+        pending: deque = deque()
+        try:
+            for run in slices(len(tiles), length):
+                pending.append(submit(lambda run: list(map(function, tiles[run])), run))
+                if len(pending) >= 2 * n_threads:
+                    yield from pending.popleft().result()
+            while pending:
+                yield from pending.popleft().result()
+        finally:
+            for future in pending:
+                future.cancel()
+            wait(pending)

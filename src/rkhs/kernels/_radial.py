@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import special
 
-from rkhs.compute import exponential, gaussians, squared_distances
+from rkhs.compute import exponential, exponential_distances, gaussians, squared_distances
 from rkhs.kernels._base import StationaryKernel
 
 _TURN = 2.0 * np.pi
@@ -81,13 +81,9 @@ class Exponential(RadialKernel):
     array([[0.0067]])
     """
 
-    def _is_rough(self):
-        return True
-
-    def _profile(self, tile):
-        np.sqrt(tile, out=tile)
-        np.negative(tile, out=tile)
-        exponential(tile)
+    def tile(self, left, right, out):
+        (x, half_x), (y, half_y) = left, right
+        exponential_distances(x, half_x, y, half_y, out)
 
     def _law(self, draw, n_columns):
         return draw.student(n_columns, 1.0)

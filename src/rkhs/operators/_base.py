@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from rkhs.compute import core_count, slices, tile_map, times, transposed_times
+from rkhs.compute import core_count, gram_times, slices, tile_map, times, transposed_times
 
 _TILE_BYTES = 32 * 2**20
 _TILE_ROWS = (64, 512)
@@ -132,7 +132,7 @@ class Operator:
     def rmatmat(self, V: np.ndarray) -> np.ndarray:
         """Z.T @ V, summed in float64."""
         V = np.asarray(V, self.product_dtype(V))
-        out = np.zeros((self.shape[1], V.shape[1]))
+        out = _vectors(self.shape[1], V.shape[1])
 
         def product(tile):
             return _transposed_times(self._blocks(tile), V[self._tiles[tile]])
@@ -141,16 +141,25 @@ class Operator:
             out += part
         return out
 
-    def gram(self, W: np.ndarray, middle: Callable[[slice, np.ndarray], np.ndarray]):
-        """Z.T @ middle(Z @ W) in one pass; `middle` maps a slice of rows and its product."""
+    def gram(self, W: np.ndarray, middle: "np.ndarray | Callable[[slice, np.ndarray], np.ndarray]"):
+        """Z.T @ middle(Z @ W) in one pass.
+
+        `middle` is what each row of the inner product is multiplied with, an array of shape
+        (rows, 1) or (rows, outputs), or a function of a slice of rows and their product.
+        """
         W = np.asarray(W, self.product_dtype(W))
-        out = np.zeros(W.shape)
+        out = _vectors(*W.shape)
 
         def product(tile):
             rows = self._tiles[tile]
             blocks = self._blocks(tile, one_at_a_time=False)
-            inner = np.asarray(middle(rows, _times(blocks, W)), W.dtype)
-            return _transposed_times(blocks, inner)
+            if callable(middle):
+                inner = middle(rows, _times(blocks, W))
+            elif len(blocks) == 1:
+                return gram_times(blocks[0], W, middle[rows])
+            else:
+                inner = middle[rows] * _times(blocks, W)
+            return _transposed_times(blocks, np.asarray(inner, W.dtype))
 
         for part in self._each_tile(product):
             out += part
@@ -177,11 +186,11 @@ class Operator:
         return np.vstack([np.empty((0, self.shape[1]), self.dtype), *parts])
 
     def second_moment(self, index: np.ndarray, share: np.ndarray) -> np.ndarray:
-        """Z.T @ diag(share) @ Z over the given rows, in float64."""
+        """Z.T @ diag(share) @ Z over the given rows, in float64: its lower triangle."""
         out = np.zeros((self.shape[1], self.shape[1]))
         for part in slices(len(index), _SAMPLED_ROWS):
-            Z: np.ndarray = self.take(index[part]).astype(self._moment_dtype, copy=False)
-            Z *= np.sqrt(share[part]).astype(Z.dtype)[:, None]
+            root = np.sqrt(share[part])[:, None]
+            Z = np.multiply(self.take(index[part]), root, dtype=self._moment_dtype)
             out += Z.T @ Z
         return out
 
@@ -206,4 +215,10 @@ def _times(blocks, W):
 
 
 def _transposed_times(blocks, V):
-    return np.vstack([transposed_times(block, V) for block in blocks])
+    parts = [transposed_times(block, V) for block in blocks]
+    return parts[0] if len(parts) == 1 else np.hstack([part.T for part in parts]).T
+
+
+def _vectors(size, count):
+    """Zeros of shape (size, count), a vector's numbers next to each other: sums are fast."""
+    return np.zeros((count, size)).T

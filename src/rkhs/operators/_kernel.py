@@ -2,6 +2,7 @@
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
+from scipy.linalg.lapack import dsygst
 
 from rkhs.compute import blas_for, slices
 from rkhs.kernels._base import middle
@@ -140,7 +141,7 @@ class WhitenedOperator(Operator):
     def second_moment(self, index, share):
         # Two-sided, the factor meets a matrix of centres instead of all the rows.
         moment = self._inner.second_moment(index, share)
-        return self._solve(self._solve(moment, False).T, False)
+        return dsygst(moment.T, self._factor, lower=1, overwrite_a=1)[0]
 
     def gram(self, W, middle):
         return self._solve(self._inner.gram(self._narrow(self._solve(W, True)), middle), False)

@@ -31,6 +31,7 @@ class _System:
     precondition: Callable[[np.ndarray], np.ndarray]
     to_coef: Callable[[np.ndarray], np.ndarray]
     start: np.ndarray | None
+    constant: float  # the loss of the function zero
 
 
 class ConjugateGradient(Solver):
@@ -91,7 +92,7 @@ class ConjugateGradient(Solver):
             system.to_coef(unknown), np.nan, False, "", unknown, residual, direction, energy, first
         )
         state.system = system
-        return self._measured(problem, state)
+        return self._measured(state)
 
     def step(self, problem, state):
         with single_threaded_blas:  # but for the operator's own threads, vectors only
@@ -119,13 +120,13 @@ class ConjugateGradient(Solver):
             state.first_energy,
             system,
         )
-        return self._measured(problem, state)
+        return self._measured(state)
 
-    def _measured(self, problem, state):
+    def _measured(self, state):
         """Objective and convergence, without another pass over the data."""
-        right = state.system.right
-        constant = problem.loss.value(np.zeros_like(problem.target), problem.target, problem.weight)
-        state.objective = constant - 0.5 * float(np.vdot(state.unknown, right + state.residual))
+        system = state.system
+        gain = float(np.vdot(state.unknown, system.right + state.residual))
+        state.objective = system.constant - 0.5 * gain
         state.converged = bool(np.all(state.energy <= self.tol**2 * state.first_energy))
         return state
 
@@ -138,13 +139,13 @@ def _feature_system(problem, preconditioned):
     weight = problem.weight[:, None]
 
     def apply(w):
-        return problem.operator.gram(w, lambda rows, f: weight[rows] * f) + problem.alpha * w
+        return problem.operator.gram(w, weight) + problem.alpha * w
 
     right = problem.operator.rmatmat(weight * problem.target)
     precondition = _identity
     if preconditioned:
         precondition = _preconditioner.for_features(problem).factor(1.0, problem.alpha)
-    return _System(apply, right, precondition, _identity, problem.start)
+    return _System(apply, right, precondition, _identity, problem.start, _constant(problem))
 
 
 def _kernel_system(problem, preconditioned):
@@ -161,7 +162,13 @@ def _kernel_system(problem, preconditioned):
     start = None
     if problem.start is not None:
         start = np.divide(problem.start, root, out=np.zeros(problem.coef_shape), where=root > 0)
-    return _System(apply, root * problem.target, precondition, lambda b: root * b, start)
+    return _System(
+        apply, root * problem.target, precondition, lambda b: root * b, start, _constant(problem)
+    )
+
+
+def _constant(problem):
+    return problem.loss.value(np.zeros_like(problem.target), problem.target, problem.weight)
 
 
 def _identity(x):

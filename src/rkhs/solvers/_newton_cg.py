@@ -93,8 +93,10 @@ def _replace(state, **changes):
 
 
 def _hessian(problem, f):
-    """The weighted Hessian of the loss at f, as a function of rows and what it acts on."""
+    """The weighted Hessian of the loss at f, as `Operator.gram` takes it."""
     loss, target, weight = problem.loss, problem.target, problem.weight[:, None]
+    if not loss.coupled:
+        return weight * loss.second_derivative(f, target)
     return lambda rows, v: weight[rows] * loss.hessian_product(f[rows], target[rows], v)
 
 
@@ -139,15 +141,15 @@ def _search_kernel(solver, problem, state, gradient):
     One product with K an iteration: the function of the residual is computed, that of the
     direction follows by recurrence.
     """
-    hessian = _hessian(problem, state.f)
-    everything = slice(None)
+    weight = problem.weight[:, None]
     residual = -gradient
     along_residual = problem.evaluate(residual)
     p, along = residual, along_residual
     energy = first = float(np.vdot(residual, along_residual))
     step, along_step = np.zeros_like(gradient), np.zeros_like(state.f)
     for _ in range(solver.max_inner):
-        product = hessian(everything, along) + problem.alpha * p
+        bent = problem.loss.hessian_product(state.f, problem.target, along)
+        product = weight * bent + problem.alpha * p
         bend = float(np.vdot(product, along))
         if not bend > 0:
             break

@@ -16,7 +16,7 @@ from rkhs.operators import KernelOperator, WhitenedOperator, gram_factor
 _STREAM = 1101
 _LARGEST_DENSE = 20_000
 _RANK = 1000
-_ROWS_PER_FEATURE = 4
+_ROWS_PER_FEATURE = 2
 _LARGEST_SAMPLED = 4000
 
 Apply = Callable[[np.ndarray], np.ndarray]
@@ -105,8 +105,9 @@ def for_features(problem):
     """A preconditioner for Z^T Z from several times as many rows as features.
 
     Twice the square root of features over rows bounds the relative error of the sampled
-    second moment: four rows a feature give a condition number of about nine, more are taken
-    while that costs less than a few products with all rows. With many `Nystrom` centres,
+    second moment: two rows a feature are the least that helps, four give a condition number
+    of about nine, and more are taken while that costs no more than a few products with all
+    rows. With many `Nystrom` centres,
     which are a uniform sample themselves, their own features L are the cheaper choice.
     """
     operator, features = problem.operator, problem.features
@@ -121,7 +122,7 @@ def for_features(problem):
     ):
         moment, _ = lapack.dlauum(operator.factor, lower=1)
         return DensePreconditioner(moment / n_features)
-    affordable = 16 * operator.shape[0] * problem.target.shape[1] // n_features
+    affordable = 24 * operator.shape[0] * problem.target.shape[1] // n_features
     rows, shares = _rows_and_shares(problem, max(_ROWS_PER_FEATURE * n_features, affordable))
     return DensePreconditioner(operator.second_moment(rows, shares))
 
