@@ -53,7 +53,7 @@ class FeatureExpansion(Expansion):
 
     @property
     def nbytes(self):
-        return self.coef.nbytes
+        return self.coef.nbytes + self.feature_map.nbytes
 
 
 @dataclass(frozen=True)

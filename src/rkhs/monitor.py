@@ -1,7 +1,7 @@
 """What watches a fit: history, early stopping, callbacks."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import numpy as np
@@ -81,7 +81,9 @@ class Monitor:
         f = solver.finish(problem, state).evaluate(rows.source, problem.n_jobs)
         loss = problem.loss.value(f.astype(np.float64), rows.target, rows.weight)
         if loss < self._best_loss:
-            self._best_loss, self.best_state, self._worse = loss, state, 0
+            # Solvers may change their arrays in place: the best are copied.
+            self.best_state = replace(state, coef=state.coef.copy())
+            self._best_loss, self._worse = loss, 0
         else:
             self._worse += 1
         return loss

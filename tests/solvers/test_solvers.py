@@ -5,6 +5,7 @@ import pytest
 from helpers import DETERMINISTIC, LOSSES, SPACES, STOCHASTIC, exact_objective, make_problem
 
 from rkhs.driver import run
+from rkhs.features import Nystrom
 from rkhs.losses import Hinge, LogLoss, SquaredError
 from rkhs.solvers import SGD, ConjugateGradient, Exact, NewtonCG, Pegasos
 
@@ -67,14 +68,14 @@ def test_reported_objective_is_the_true_one(solver):
 
 def test_bad_pairings_are_refused_with_a_way_out():
     with pytest.raises(ValueError, match=r"quadratic loss.*squared_error.*newton_cg"):
-        ConjugateGradient().check(LogLoss(), True, 0.1)
+        ConjugateGradient().check(LogLoss(), Nystrom(), 0.1)
     with pytest.raises(ValueError, match=r'smooth loss.*log_loss.*solver="sgd"'):
-        NewtonCG().check(Hinge(), True, 0.1)
+        NewtonCG().check(Hinge(), Nystrom(), 0.1)
     with pytest.raises(ValueError, match=r"works on features.*nystrom"):
-        SGD().check(Hinge(), False, 0.1)
+        SGD().check(Hinge(), None, 0.1)
     with pytest.raises(ValueError, match="alpha > 0"):
-        Pegasos().check(Hinge(), True, 0.0)
+        Pegasos().check(Hinge(), Nystrom(), 0.0)
     with pytest.raises(ValueError, match="preconditioner"):
-        ConjugateGradient(preconditioner="jacobi").check(SquaredError(), True, 0.1)
+        ConjugateGradient(preconditioner="jacobi").check(SquaredError(), Nystrom(), 0.1)
     with pytest.raises(ValueError, match="alpha > 0"):
         run(make_problem(Hinge(), "kernel", alpha=0.0), Exact())

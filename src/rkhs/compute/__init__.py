@@ -1,5 +1,6 @@
 """The hot loops, the threads that run them and the random bits; no policy here."""
 
+from rkhs.compute._bins import BinTable
 from rkhs.compute._bits import uniform
 from rkhs.compute._distances import (
     exponential_distances,
@@ -13,22 +14,29 @@ from rkhs.compute._elementwise import cosines, exponential
 from rkhs.compute._memory import available_memory
 from rkhs.compute._products import gram_times, times, transposed_times
 from rkhs.compute._threads import blas_for, core_count, single_threaded_blas, slices, tile_map
+from rkhs.compute._vectors import add_multiple, dots, fill, multiply, multiply_and_add
 
 __all__ = [
     "SAMPLINGS",
+    "BinTable",
     "Draw",
     "IndependentDraw",
     "OrthogonalDraw",
     "QuasiDraw",
+    "add_multiple",
     "available_memory",
     "blas_for",
     "core_count",
     "cosines",
+    "dots",
     "exponential",
     "exponential_distances",
+    "fill",
     "gaussians",
     "gram_times",
     "l1_distances",
+    "multiply",
+    "multiply_and_add",
     "one_plus_square_products",
     "single_threaded_blas",
     "slices",

@@ -233,3 +233,17 @@ def gram_times_few(tile, vectors, scale, out):
             for c in range(n_vectors):
                 inner[r, c] *= scale[i + r, min(c, last)]
         transposed_times_few(few, inner, out)
+
+
+@_fast
+def add_multiple(A, factor, B):
+    for i in range(A.shape[0]):
+        for c in range(A.shape[1]):
+            A[i, c] += factor[c] * B[i, c]
+
+
+@_fast
+def multiply_and_add(A, factor, B):
+    for i in range(A.shape[0]):
+        for c in range(A.shape[1]):
+            A[i, c] = factor[c] * A[i, c] + B[i, c]

@@ -45,6 +45,14 @@ class RowSource:
         block = self._X[rows]
         return block.toarray() if sparse.issparse(block) else np.asarray(block)
 
+    @property
+    def is_sparse(self) -> bool:
+        return sparse.issparse(self._X)
+
+    def sparse(self, rows):
+        """A block of a sparse table as it is, in CSR form."""
+        return self._X[rows if self._rows is None else self._rows[rows]]
+
     def floats(self, rows) -> np.ndarray:
         """A block for keeping: a contiguous copy in floating point that loses nothing."""
         block = self[rows]

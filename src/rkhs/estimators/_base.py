@@ -166,7 +166,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
                 "once, to the estimator."
             )
         alpha = 1.0 / float(weight.sum()) if self.alpha == "auto" else float(self.alpha)
-        solver.check(loss, features is not None, alpha)
+        solver.check(loss, features, alpha)
         dtype = np.dtype(solver.dtype if self.dtype == "auto" else _DTYPES[self.dtype])
         train, held_out = self._split(RowSource(X), weight, seed)
         source = RowSource(X, train)
@@ -249,7 +249,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         bare = operator(0)
         free = memory - map_bytes - bare.working_bytes
         # The solver may take half of what is left, kept tiles get the rest.
-        own = solver.memory(bare.shape, n_outputs, features is not None, max(free // 2, 0))
+        own = solver.memory(bare, n_outputs, features is not None, max(free // 2, 0))
         if own > free:
             self._refuse_memory(memory - free + own, memory)
         return Problem(

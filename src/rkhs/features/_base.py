@@ -51,6 +51,8 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     """
 
     size_parameter = ""
+    is_sparse = False
+    default_kernel: type[Kernel] = Gaussian
 
     def fit(self, X, y=None, sample_weight=None):
         """Choose length scales, seed and (if there are any) centres.
@@ -77,7 +79,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self.seed_ = new_seed(self.random_state)
         if self.kernel is not None:
             kernel = build(self.kernel, KERNELS, Kernel, "kernel", length_scale="auto")
-        kernel = Gaussian("auto") if kernel is None else kernel
+        kernel = self.default_kernel("auto") if kernel is None else kernel
         self.kernel_ = kernel.resolve(*sample_rows(source, weight, self.seed_))
         self.n_features_in_ = source.shape[1]
         self._fit_rows(source, weight, dtype, n_jobs)
@@ -95,6 +97,11 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def _n_features_out(self):
         check_is_fitted(self)
         return self.n_outputs
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what predicting needs of the map, beside its law and seed."""
+        return 0
 
     def fit_bytes(self) -> int:
         """Memory that fitting and holding the map takes."""

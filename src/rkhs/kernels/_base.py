@@ -56,6 +56,13 @@ class Kernel(BaseEstimator):
         """Random frequencies of the kernel's spectral law, in turns: (points, columns)."""
         raise ValueError(f"{self!r} has no Fourier features. Use Nystrom features.")
 
+    def widths(self, draw: Draw, n_columns: int) -> np.ndarray:
+        """Random bin widths of the kernel's grids, in the data's units: (points, columns)."""
+        raise ValueError(
+            f"{self!r} has no random binning features: they need a product of convex functions "
+            'of the columns. Use kernel="laplacian", or features="nystrom".'
+        )
+
     def needs_rotation_invariance(self) -> str | None:
         """Name of the first part whose spectral law is not rotation invariant, or None."""
         return None

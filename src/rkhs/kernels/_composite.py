@@ -53,6 +53,14 @@ class Sum(_Pair):
         parts = (kernel.frequencies(draw, n_columns) for kernel in (self.left, self.right))
         return np.where(choice, *parts)
 
+    def widths(self, draw, n_columns):
+        row = np.zeros((1, n_columns))
+        left, right = self.left.diag(row)[0], self.right.diag(row)[0]
+        choice = draw.uniform(1) < left / (left + right)
+        return np.where(
+            choice, self.left.widths(draw, n_columns), self.right.widths(draw, n_columns)
+        )
+
 
 class Product(_Pair):
     """The product of two kernels; ``k1 * k2`` builds it.
@@ -103,6 +111,9 @@ class Scaled(Kernel):
 
     def frequencies(self, draw, n_columns):
         return self.kernel.frequencies(draw, n_columns)
+
+    def widths(self, draw, n_columns):
+        return self.kernel.widths(draw, n_columns)
 
     def resolve(self, X, weight=None):
         return type(self)(self.kernel.resolve(X, weight), self.factor)

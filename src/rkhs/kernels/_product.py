@@ -23,6 +23,19 @@ class ProductKernel(StationaryKernel):
         """Angular frequencies for length scale 1."""
         raise NotImplementedError
 
+    def widths(self, draw, n_columns):
+        # An infinite length scale gives infinite bins: the column is ignored.
+        widths = self._widths(draw, n_columns)
+        return (
+            widths / self._inverse_scale(n_columns)
+            if widths is not None
+            else super().widths(draw, n_columns)
+        )
+
+    def _widths(self, draw, n_columns):
+        """Bin widths for length scale 1, of density delta k''(delta); None if k is not convex."""
+        return
+
 
 class Laplacian(ProductKernel):
     r"""The Laplacian kernel of the L1 distance, :math:`\exp(-\sum_j |x_j - x'_j| / l_j)`.
@@ -49,6 +62,10 @@ class Laplacian(ProductKernel):
 
     def _law(self, draw, n_columns):
         return draw.cauchy(n_columns)
+
+    def _widths(self, draw, n_columns):
+        # Gamma of shape 2: the sum of two exponentials.
+        return -np.log(draw.uniform(n_columns)) - np.log(draw.uniform(n_columns))
 
 
 class Cauchy(ProductKernel):

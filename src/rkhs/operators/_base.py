@@ -11,6 +11,7 @@ _TILE_BYTES = 32 * 2**20
 _TILE_ROWS = (64, 512)
 _SAMPLED_ROWS = 1024  # a block that the allocator gives again instead of mapping anew
 
+Middle = np.ndarray | Callable[[slice, np.ndarray], np.ndarray]
 Buffer = Callable[[int, tuple[int, int]], np.ndarray]
 
 
@@ -32,6 +33,7 @@ class Operator:
         Threads; the result does not depend on it.
     """
 
+    is_sparse = False  # whether rows are too long to be held dense
     _moment_dtype: type = np.float32  # of products that `second_moment` sums in float64
 
     def __init__(self, shape, dtype, keep_bytes=0, n_jobs=None):
@@ -141,14 +143,14 @@ class Operator:
             out += part
         return out
 
-    def gram(self, W: np.ndarray, middle: "np.ndarray | Callable[[slice, np.ndarray], np.ndarray]"):
-        """Z.T @ middle(Z @ W) in one pass.
+    def gram(self, W: np.ndarray, middle: Middle, out: np.ndarray | None = None) -> np.ndarray:
+        """Z.T @ middle(Z @ W) in one pass, written to `out` if it is given.
 
         `middle` is what each row of the inner product is multiplied with, an array of shape
         (rows, 1) or (rows, outputs), or a function of a slice of rows and their product.
         """
         W = np.asarray(W, self.product_dtype(W))
-        out = _vectors(*W.shape)
+        total = _vectors(*W.shape)
 
         def product(tile):
             rows = self._tiles[tile]
@@ -162,8 +164,8 @@ class Operator:
             return _transposed_times(blocks, np.asarray(inner, W.dtype))
 
         for part in self._each_tile(product):
-            out += part
-        return out
+            total += part
+        return moved(total, out)
 
     def rows(self, start: int, stop: int) -> np.ndarray:
         """Rows `start` to `stop` as a dense matrix."""
@@ -222,3 +224,11 @@ def _transposed_times(blocks, V):
 def _vectors(size, count):
     """Zeros of shape (size, count), a vector's numbers next to each other: sums are fast."""
     return np.zeros((count, size)).T
+
+
+def moved(array, out):
+    """`array`, or `out` with its values."""
+    if out is None:
+        return array
+    out[...] = array
+    return out

@@ -6,7 +6,7 @@ from scipy.linalg.lapack import dsygst
 
 from rkhs.compute import blas_for, slices
 from rkhs.kernels._base import middle
-from rkhs.operators._base import Operator
+from rkhs.operators._base import Operator, moved
 
 _BLOCK = 1024
 _TOLERATED_ROUNDING = 2e-6
@@ -143,5 +143,6 @@ class WhitenedOperator(Operator):
         moment = self._inner.second_moment(index, share)
         return dsygst(moment.T, self._factor, lower=1, overwrite_a=1)[0]
 
-    def gram(self, W, middle):
-        return self._solve(self._inner.gram(self._narrow(self._solve(W, True)), middle), False)
+    def gram(self, W, middle, out=None):
+        inner = self._inner.gram(self._narrow(self._solve(W, True)), middle)
+        return moved(self._solve(inner, False), out)

@@ -7,6 +7,7 @@ from sklearn.base import BaseEstimator
 
 from rkhs.expansion import Expansion
 from rkhs.losses import LOSSES, Loss
+from rkhs.operators import Operator
 from rkhs.problem import Problem
 
 
@@ -43,6 +44,10 @@ class Solver(BaseEstimator):
         Which losses it can minimise.
     needs_features : bool
         False if it also works in the kernel's whole space.
+    needs_dense : bool
+        Whether it works on dense rows of features, which random binning has not.
+    penalties : tuple of str
+        Of "l2" and "l1", those that it honours.
     needs_alpha : bool
         Whether the penalty must be positive.
     max_epochs : int
@@ -55,6 +60,8 @@ class Solver(BaseEstimator):
 
     needs = "any"
     needs_features = False
+    needs_dense = False
+    penalties: tuple[str, ...] = ("l2",)
     needs_alpha = False
     max_epochs = 100
     dtype: type = np.float32
@@ -68,9 +75,10 @@ class Solver(BaseEstimator):
             "quadratic": loss.quadratic,
         }[self.needs]
 
-    def check(self, loss: Loss, has_features: bool, alpha: float) -> None:
+    def check(self, loss: Loss, features, alpha: float, penalty: str = "l2") -> None:
         """Refuse a pairing that makes no sense, saying what would work."""
         name = type(self).__name__
+        has_features = features is not None
         if not self.accepts(loss):
             task = loss.tasks[0]
             fitting = [
@@ -90,12 +98,23 @@ class Solver(BaseEstimator):
                 f"{name} works on features, and features=None asks for the kernel's whole "
                 'space. Use features="nystrom" or "random_fourier", or solver="exact".'
             )
+        if self.needs_dense and has_features and features.is_sparse:
+            raise ValueError(
+                f"{name} works on dense features, and {features!r} has sparse ones. Use "
+                'solver="conjugate_gradient" for the squared error, "newton_cg" for another '
+                'smooth loss (such as "squared_hinge"), or features="random_fourier".'
+            )
+        if penalty not in self.penalties:
+            raise ValueError(
+                f"{name} has no penalty={penalty!r}. Use "
+                + ('solver="coordinate_descent".' if penalty == "l1" else 'penalty="l1".')
+            )
         if self.needs_alpha and not alpha > 0:
             raise ValueError(f"{name} needs alpha > 0, got {alpha!r}.")
 
-    def memory(self, shape: tuple[int, int], n_outputs: int, has_features: bool, budget: int):
+    def memory(self, operator: Operator, n_outputs: int, has_features: bool, budget: int) -> int:
         """Bytes that the solver's own arrays take if it may use `budget`, tiles apart."""
-        return 8 * 6 * sum(shape) * n_outputs
+        return 8 * 6 * sum(operator.shape) * n_outputs
 
     def init(self, problem: Problem) -> State:
         raise NotImplementedError

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rkhs.compute import single_threaded_blas
+from rkhs.compute import add_multiple, dots, multiply_and_add, single_threaded_blas
 from rkhs.solvers import _preconditioner
 from rkhs.solvers._base import Solver, State
 
 
 @dataclass
 class _CGState(State):
-    """CG's vectors in the unknown's own coordinates (see `_System`)."""
+    """CG's vectors in the unknown's own coordinates (see `_System`), changed in place."""
 
     unknown: np.ndarray = field(default_factory=lambda: np.empty(0))
     residual: np.ndarray = field(default_factory=lambda: np.empty(0))
@@ -20,13 +20,14 @@ class _CGState(State):
     energy: np.ndarray = field(default_factory=lambda: np.empty(0))  # r.M^-1 r, an output each
     first_energy: np.ndarray = field(default_factory=lambda: np.empty(0))
     system: "_System | None" = None
+    product: np.ndarray = field(default_factory=lambda: np.empty(0))
 
 
 @dataclass
 class _System:
-    """A symmetric positive system ``apply(u) = right`` and its preconditioner."""
+    """A symmetric positive system ``apply(u) + alpha u = right`` and its preconditioner."""
 
-    apply: Callable[[np.ndarray], np.ndarray]
+    apply: Callable[[np.ndarray, np.ndarray | None], np.ndarray]  # written to the second
     right: np.ndarray
     precondition: Callable[[np.ndarray], np.ndarray]
     to_coef: Callable[[np.ndarray], np.ndarray]
@@ -66,48 +67,57 @@ class ConjugateGradient(Solver):
         self.tol = tol
         self.preconditioner = preconditioner
 
-    def check(self, loss, has_features, alpha):
-        super().check(loss, has_features, alpha)
+    def check(self, loss, features, alpha, penalty="l2"):
+        super().check(loss, features, alpha, penalty)
         if self.preconditioner not in ("nystrom", None):
             raise ValueError(
                 f'preconditioner must be "nystrom" or None, got {self.preconditioner!r}.'
             )
 
-    def memory(self, shape, n_outputs, has_features, budget):
-        vectors = super().memory(shape, n_outputs, has_features, budget)
+    def memory(self, operator, n_outputs, has_features, budget):
+        vectors = super().memory(operator, n_outputs, has_features, budget)
         if self.preconditioner is None:
             return vectors
         plan = _preconditioner.feature_plan if has_features else _preconditioner.kernel_plan
-        return vectors + plan(shape[1], budget)[1]
+        return vectors + plan(operator, budget)[1]
 
     def init(self, problem):
         build = _feature_system if problem.features is not None else _kernel_system
         system = build(problem, self.preconditioner is not None)
-        unknown = np.zeros_like(system.right) if system.start is None else system.start
-        residual = system.right - (system.apply(unknown) if system.start is not None else 0.0)
-        direction = system.precondition(residual)
-        energy = np.einsum("ij,ij->j", residual, direction)
-        first = np.einsum("ij,ij->j", system.right, system.precondition(system.right))
+        residual = system.right.copy()
+        unknown = np.zeros_like(residual)
+        if system.start is not None:
+            unknown[...] = system.start
+            residual -= system.apply(unknown, None) + problem.alpha * unknown
+        direction = np.array(system.precondition(residual), order="C")
+        energy = dots(residual, direction, problem.n_jobs)
+        first = energy
+        if system.start is not None:
+            first = dots(system.right, system.precondition(system.right), problem.n_jobs)
         state = _CGState(
             system.to_coef(unknown), np.nan, False, "", unknown, residual, direction, energy, first
         )
         state.system = system
-        return self._measured(state)
+        state.product = np.empty_like(residual)
+        return self._measured(problem, state)
 
     def step(self, problem, state):
         with single_threaded_blas:  # but for the operator's own threads, vectors only
             return self._iterate(problem, state)
 
     def _iterate(self, problem, state):
-        system, direction = state.system, state.direction
-        product = system.apply(direction)
+        # In place: the vectors may be far longer than the data.
+        system, n_jobs = state.system, problem.n_jobs
+        unknown, residual, direction = state.unknown, state.residual, state.direction
+        product = system.apply(direction, state.product)
+        add_multiple(product, problem.alpha, direction, n_jobs)
         # Outputs that have converged have no direction left: their step is zero.
-        size = _ratio(state.energy, np.einsum("ij,ij->j", direction, product))
-        unknown = state.unknown + size * direction
-        residual = state.residual - size * product
-        preconditioned = system.precondition(residual)
-        energy = np.maximum(np.einsum("ij,ij->j", residual, preconditioned), 0.0)
-        direction = preconditioned + _ratio(energy, state.energy) * direction
+        size = _ratio(state.energy, dots(direction, product, n_jobs))
+        add_multiple(unknown, size, direction, n_jobs)
+        add_multiple(residual, -size, product, n_jobs)
+        preconditioned = np.ascontiguousarray(system.precondition(residual))
+        energy = np.maximum(dots(residual, preconditioned, n_jobs), 0.0)
+        multiply_and_add(direction, _ratio(energy, state.energy), preconditioned, n_jobs)
         state = _CGState(
             system.to_coef(unknown),
             np.nan,
@@ -119,14 +129,16 @@ class ConjugateGradient(Solver):
             energy,
             state.first_energy,
             system,
+            product,
         )
-        return self._measured(state)
+        return self._measured(problem, state)
 
-    def _measured(self, state):
+    def _measured(self, problem, state):
         """Objective and convergence, without another pass over the data."""
         system = state.system
-        gain = float(np.vdot(state.unknown, system.right + state.residual))
-        state.objective = system.constant - 0.5 * gain
+        gain = dots(state.unknown, system.right, problem.n_jobs)
+        gain += dots(state.unknown, state.residual, problem.n_jobs)
+        state.objective = system.constant - 0.5 * float(gain.sum())
         state.converged = bool(np.all(state.energy <= self.tol**2 * state.first_energy))
         return state
 
@@ -138,13 +150,15 @@ def _ratio(above, below):
 def _feature_system(problem, preconditioned):
     weight = problem.weight[:, None]
 
-    def apply(w):
-        return problem.operator.gram(w, weight) + problem.alpha * w
+    def apply(w, out):
+        return problem.operator.gram(w, weight, out)
 
-    right = problem.operator.rmatmat(weight * problem.target)
+    right = np.ascontiguousarray(problem.operator.rmatmat(weight * problem.target))
     precondition = _identity
     if preconditioned:
-        precondition = _preconditioner.for_features(problem).factor(1.0, problem.alpha)
+        precondition = _preconditioner.for_features(problem).factor(
+            problem.weight, None, problem.alpha
+        )
     return _System(apply, right, precondition, _identity, problem.start, _constant(problem))
 
 
@@ -153,12 +167,14 @@ def _kernel_system(problem, preconditioned):
     # of weight zero drop out.
     root = np.sqrt(problem.weight)[:, None]
 
-    def apply(b):
-        return root * problem.evaluate(root * b) + problem.alpha * b
+    def apply(b, out):
+        return np.multiply(root, problem.evaluate(root * b), out=out)
 
     precondition = _identity
     if preconditioned:
-        precondition = _preconditioner.for_kernel(problem, root[:, 0]).factor(1.0, problem.alpha)
+        precondition = _preconditioner.for_kernel(problem, root[:, 0]).factor(
+            problem.weight, None, problem.alpha
+        )
     start = None
     if problem.start is not None:
         start = np.divide(problem.start, root, out=np.zeros(problem.coef_shape), where=root > 0)

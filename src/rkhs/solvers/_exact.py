@@ -2,6 +2,7 @@
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq
+from scipy.sparse import issparse
 
 from rkhs.compute import blas_for
 from rkhs.solvers import _box
@@ -40,8 +41,9 @@ class Exact(Solver):
     def __init__(self, tol=1e-12):
         self.tol = tol
 
-    def memory(self, shape, n_outputs, has_features, budget):
-        return 8 * 4 * shape[0] ** 2 + super().memory(shape, n_outputs, has_features, budget)
+    def memory(self, operator, n_outputs, has_features, budget):
+        gram = 8 * 4 * operator.shape[0] ** 2
+        return gram + super().memory(operator, n_outputs, has_features, budget)
 
     def init(self, problem):
         return State(problem.starting_coef())
@@ -54,6 +56,7 @@ class Exact(Solver):
         used = np.flatnonzero(problem.weight > 0)
         rows = problem.operator.take(used)
         gram = rows @ rows.T if problem.features is not None else rows[:, used]
+        gram = gram.toarray() if issparse(gram) else gram
         gram = np.asarray(gram, dtype=np.float64)
         target = np.asarray(problem.target[used], dtype=np.float64)
         weight = problem.weight[used]

@@ -50,11 +50,11 @@ class NewtonCG(Solver):
         self.max_inner = max_inner
         self.preconditioner = preconditioner
 
-    def memory(self, shape, n_outputs, has_features, budget):
-        vectors = super().memory(shape, n_outputs, has_features, budget)
+    def memory(self, operator, n_outputs, has_features, budget):
+        vectors = super().memory(operator, n_outputs, has_features, budget)
         if not has_features or self.preconditioner is None:
             return vectors
-        return vectors + _preconditioner.feature_plan(shape[1], budget)[1]
+        return vectors + _preconditioner.feature_plan(operator, budget)[1]
 
     def init(self, problem):
         coef = problem.starting_coef()
@@ -106,8 +106,7 @@ def _search_features(solver, problem, state, gradient):
     precondition = lambda r: r  # noqa: E731
     if state.preconditioner is not None:
         curvature = problem.loss.second_derivative(state.f, problem.target)
-        mean = float(np.average(curvature.mean(axis=1), weights=problem.weight))
-        precondition = state.preconditioner.factor(max(mean, 1e-8), problem.alpha)
+        precondition = state.preconditioner.factor(problem.weight, curvature, problem.alpha)
     with single_threaded_blas:
         step = _descend(solver, problem, state, gradient, hessian, precondition)
         return step, problem.evaluate(step), float(np.vdot(gradient, step))

@@ -1,7 +1,8 @@
-"""Preconditioners from a sample of rows (Nyström).
+"""Preconditioners: of dense features and kernels from a sample of rows (Nyström).
 
 Each approximates the second moment G of the features (or the kernel matrix) once, and then
-`factor(curvature, alpha)` gives a function that applies (curvature * G + alpha I)^-1.
+`factor(weight, curvature, alpha)` gives a function that applies (c G + alpha I)^-1, where c
+stands for the loss's second derivatives: an array of shape (rows, outputs), or None for one.
 """
 
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky, eigh, lapack, solve_triangular
 
-from rkhs.compute import blas_for, slices, tile_map, uniform
+from rkhs.compute import blas_for, multiply, slices, tile_map, uniform
 from rkhs.data import RowSource
 from rkhs.operators import KernelOperator, WhitenedOperator, gram_factor
 
@@ -19,7 +20,7 @@ _RANK = 1000
 _ROWS_PER_FEATURE = 2
 _LARGEST_SAMPLED = 4000
 
-Apply = Callable[[np.ndarray], np.ndarray]
+Apply = Callable[[np.ndarray], np.ndarray]  # the result is valid until the next call
 
 
 class DensePreconditioner:
@@ -28,7 +29,8 @@ class DensePreconditioner:
     def __init__(self, second_moment: np.ndarray):
         self._moment = second_moment
 
-    def factor(self, curvature: float, alpha: float) -> Apply:
+    def factor(self, weight, curvature, alpha: float) -> Apply:
+        curvature = _mean(weight, curvature)
         factor = None
         ridge = alpha
         while factor is None:
@@ -56,8 +58,8 @@ class LowRankPreconditioner:
         self._vectors = vectors  # (size, rank), orthonormal columns
         self._values = values
 
-    def factor(self, curvature: float, alpha: float) -> Apply:
-        values = curvature * self._values + alpha
+    def factor(self, weight, curvature, alpha: float) -> Apply:
+        values = _mean(weight, curvature) * self._values + alpha
         smallest = values.min()
         gain = (smallest / values - 1.0)[:, None]
 
@@ -66,6 +68,35 @@ class LowRankPreconditioner:
             return R + (self._vectors @ inner.astype(self._vectors.dtype)).astype(np.float64)
 
         return solve
+
+
+class DiagonalPreconditioner:
+    """The diagonal of G alone. Within a grid of random binning, that is all of G."""
+
+    def __init__(self, operator):
+        self._operator = operator
+
+    def factor(self, weight, curvature, alpha: float) -> Apply:
+        rows = weight[:, None] if curvature is None else weight[:, None] * curvature
+        inverse = self._operator.squared_column_sums(rows)
+        inverse += max(alpha, np.finfo(np.float32).tiny)
+        np.reciprocal(inverse, out=inverse)
+        room = np.empty(0)
+
+        def solve(R):
+            nonlocal room
+            if room.shape != R.shape:
+                room = np.empty_like(R)
+            multiply(inverse, R, out=room)
+            return room
+
+        return solve
+
+
+def _mean(weight, curvature) -> float:
+    if curvature is None:
+        return 1.0
+    return max(float(np.average(curvature.mean(axis=1), weights=weight)), 1e-8)
 
 
 def weighted_rows(problem, count: int) -> np.ndarray:
@@ -86,8 +117,11 @@ def _rows_and_shares(problem, count):
     return rows, np.full(len(rows), 1.0 / len(rows))
 
 
-def feature_plan(n_features: int, budget: int) -> tuple[int, int]:
-    """Rank of the preconditioner for so many features (all: dense), and its bytes."""
+def feature_plan(operator, budget: int) -> tuple[int, int]:
+    """Rank of the preconditioner for such features (all: dense), and its bytes."""
+    n_features = operator.shape[1]
+    if operator.is_sparse:
+        return 0, 8 * n_features
     dense = 16 * n_features**2
     if n_features <= _LARGEST_DENSE and dense <= budget:
         return n_features, dense
@@ -95,8 +129,9 @@ def feature_plan(n_features: int, budget: int) -> tuple[int, int]:
     return rank, 16 * n_features * rank
 
 
-def kernel_plan(n_rows: int, budget: int) -> tuple[int, int]:
-    """Number of landmarks for the kernel system of so many rows, and the bytes."""
+def kernel_plan(operator, budget: int) -> tuple[int, int]:
+    """Number of landmarks for the kernel system of all rows, and the bytes."""
+    n_rows = operator.shape[0]
     rank = int(max(1, min(n_rows, 4 * _RANK, 10 * np.sqrt(n_rows), budget // (16 * n_rows))))
     return rank, 16 * n_rows * rank
 
@@ -112,7 +147,9 @@ def for_features(problem):
     """
     operator, features = problem.operator, problem.features
     n_features = operator.shape[1]
-    rank, _ = feature_plan(n_features, problem.memory)
+    if operator.is_sparse:
+        return DiagonalPreconditioner(operator)
+    rank, _ = feature_plan(operator, problem.memory)
     if rank < n_features:
         return _low_rank(problem, rank)
     if (
@@ -138,7 +175,7 @@ def _low_rank(problem, rank):
 
 def for_kernel(problem, root_weight: np.ndarray):
     """A preconditioner for S K S with S the diagonal of `root_weight`."""
-    rank, _ = kernel_plan(len(root_weight), problem.memory)
+    rank, _ = kernel_plan(problem.operator, problem.memory)
     rows = np.unique(weighted_rows(problem, rank))
     landmarks = problem.source[rows]
     factor = gram_factor(problem.kernel, landmarks, problem.operator.dtype)

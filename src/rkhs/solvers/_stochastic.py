@@ -28,6 +28,7 @@ class _Stochastic(Solver):
     """Batches of rows in random order, shrinking steps, an average of the iterates."""
 
     needs_features = True
+    needs_dense = True
     max_epochs = 50
     seeks_tolerance = False
 
@@ -35,9 +36,10 @@ class _Stochastic(Solver):
         self.tol = tol
         self.batch_size = batch_size
 
-    def memory(self, shape, n_outputs, has_features, budget):
-        vectors = super().memory(shape, n_outputs, has_features, budget)
-        return vectors + 16 * min(_CHUNK, shape[0]) * shape[1]
+    def memory(self, operator, n_outputs, has_features, budget):
+        vectors = super().memory(operator, n_outputs, has_features, budget)
+        n_rows, n_features = operator.shape
+        return vectors + 16 * min(_CHUNK, n_rows) * n_features
 
     def init(self, problem):
         coef = problem.starting_coef()

@@ -1,0 +1,207 @@
+"""The compiled loops of random binning. Imported late: Numba takes its time.
+
+A grid cuts each column into bins of one width; the bin numbers of a row's columns are hashed
+to one 64-bit key, and a table per grid turns keys into consecutive bin numbers. All loops run
+without the interpreter's lock.
+"""
+
+import numpy as np
+from numba import njit
+
+_fast = njit(
+    cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "arcp", "reassoc"}
+)
+_EMPTY = np.uint32(0xFFFFFFFF)
+_TILE = 2048  # rows whose two hashes stay in the innermost cache
+
+
+@_fast
+def grid_keys(values, inverse_width, offset, first, second, low_start, high_start, keys):
+    """Keys of dense columns, (columns, rows): two linear 32-bit hashes of the bin numbers.
+
+    The hashes start from what the columns contribute that are not among `values`.
+    """
+    n_columns, n_rows = values.shape
+    low = np.empty(_TILE, np.uint32)
+    high = np.empty(_TILE, np.uint32)
+    for start in range(0, n_rows, _TILE):
+        stop = min(start + _TILE, n_rows)
+        low[:] = low_start
+        high[:] = high_start
+        for c in range(n_columns):
+            column = values[c, start:stop]
+            scale, shift, a, b = inverse_width[c], offset[c], first[c], second[c]
+            for i in range(column.shape[0]):
+                bin_number = np.uint32(np.int32(np.floor(column[i] * scale + shift)))
+                low[i] += bin_number * a
+                high[i] += bin_number * b
+        for i in range(stop - start):
+            keys[start + i] = (np.uint64(high[i]) << np.uint64(32)) | np.uint64(low[i])
+
+
+@_fast
+def add_entries(keys, starts, entries, contribution):
+    """Add what each row's entries contribute to its key; entries are numbers of items."""
+    for i in range(keys.shape[0]):
+        total = keys[i]
+        for e in range(starts[i], starts[i + 1]):
+            total += contribution[entries[e]]
+        keys[i] = total
+
+
+@_fast
+def z_order(values, low, inverse_width, level, column, codes):
+    """Codes that sort rows by where they lie: bits of the columns' coordinates, coarse first.
+
+    Bit j of a code is bit `level[j]` of the coordinate of `column[j]`, counted in bin widths.
+    """
+    for i in range(values.shape[1]):
+        code = codes[i]
+        for j in range(level.shape[0]):
+            c = column[j]
+            place = np.uint64((values[c, i] - low[c]) * inverse_width[c])
+            code = (code << np.uint64(1)) | ((place >> np.uint64(level[j])) & np.uint64(1))
+        codes[i] = code
+
+
+@njit(inline="always")
+def _slot(key, shift):
+    # Keys are linear in the bin numbers: the multiplication spreads them over the table.
+    key ^= key >> np.uint64(29)
+    return np.int64((key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(shift))
+
+
+@_fast
+def insert(keys, table, shift, known, n_known, start, bins):
+    """Number keys from `start` on in order of first appearance; where it had to stop.
+
+    It stops when half of the table is taken: the caller makes a larger one.
+    """
+    mask = table.shape[0] - 1
+    largest = min(known.shape[0], table.shape[0] // 2)
+    for i in range(start, keys.shape[0]):
+        key = keys[i]
+        slot = _slot(key, shift)
+        number = table[slot]
+        while number != _EMPTY and known[number] != key:
+            slot = (slot + 1) & mask
+            number = table[slot]
+        if number == _EMPTY:
+            if n_known >= largest:
+                return i, n_known
+            number = np.uint32(n_known)
+            table[slot] = number
+            known[n_known] = key
+            n_known += 1
+        bins[i] = number
+    return keys.shape[0], n_known
+
+
+@_fast
+def fill_table(known, table, shift):
+    """Enter keys, all different, into an empty table."""
+    mask = table.shape[0] - 1
+    for number in range(known.shape[0]):
+        slot = _slot(known[number], shift)
+        while table[slot] != _EMPTY:
+            slot = (slot + 1) & mask
+        table[slot] = np.uint32(number)
+
+
+@_fast
+def look_up(keys, table, shift, known, bins):
+    """Numbers of keys; a key that is not known gets the number after the last."""
+    mask = table.shape[0] - 1
+    missing = np.uint32(known.shape[0])
+    for i in range(keys.shape[0]):
+        key = keys[i]
+        slot = _slot(key, shift)
+        number = table[slot]
+        while number != _EMPTY and known[number] != key:
+            slot = (slot + 1) & mask
+            number = table[slot]
+        bins[i] = missing if number == _EMPTY else number
+
+
+@_fast
+def gather_one(bins, starts, w, out, first):
+    """out[i] += sum over grids of w[starts[g] + bins[g, first + i]]."""
+    n_grids, n_rows = bins.shape[0], out.shape[0]
+    last = first + n_rows
+    fours = n_grids - n_grids % 4
+    for g in range(0, fours, 4):
+        b0, b1 = bins[g, first:last], bins[g + 1, first:last]
+        b2, b3 = bins[g + 2, first:last], bins[g + 3, first:last]
+        w0, w1 = w[starts[g] :], w[starts[g + 1] :]
+        w2, w3 = w[starts[g + 2] :], w[starts[g + 3] :]
+        for i in range(n_rows):
+            out[i] += (w0[b0[i]] + w1[b1[i]]) + (w2[b2[i]] + w3[b3[i]])
+    for g in range(fours, n_grids):
+        b, part = bins[g, first:last], w[starts[g] :]
+        for i in range(n_rows):
+            out[i] += part[b[i]]
+
+
+@_fast
+def gather(bins, starts, W, out, first):
+    """`gather_one` for several outputs: W of shape (bins, outputs)."""
+    for g in range(bins.shape[0]):
+        b, part = bins[g, first : first + out.shape[0]], W[starts[g] :]
+        for i in range(out.shape[0]):
+            source, target = part[b[i]], out[i]
+            for c in range(target.shape[0]):
+                target[c] += source[c]
+
+
+@_fast
+def gather_found(bins, starts, stops, W, out, first):
+    """`gather` where bins may be unknown: those contribute nothing."""
+    for g in range(bins.shape[0]):
+        b, part = bins[g, first : first + out.shape[0]], W[starts[g] : stops[g]]
+        n_known = part.shape[0]
+        for i in range(out.shape[0]):
+            if b[i] < n_known:
+                source, target = part[b[i]], out[i]
+                for c in range(target.shape[0]):
+                    target[c] += source[c]
+
+
+@_fast
+def scatter_one(bins, starts, v, out):
+    """out[starts[g] + bins[g, i]] += v[i] for every grid."""
+    n_grids, n_rows = bins.shape
+    twos = n_grids - n_grids % 2
+    for g in range(0, twos, 2):
+        b0, b1 = bins[g], bins[g + 1]
+        o0, o1 = out[starts[g] :], out[starts[g + 1] :]
+        for i in range(n_rows):
+            o0[b0[i]] += v[i]
+            o1[b1[i]] += v[i]
+    for g in range(twos, n_grids):
+        b, part = bins[g], out[starts[g] :]
+        for i in range(n_rows):
+            part[b[i]] += v[i]
+
+
+@_fast
+def scatter(bins, starts, V, out):
+    """`scatter_one` for several outputs."""
+    for g in range(bins.shape[0]):
+        b, part = bins[g], out[starts[g] :]
+        for i in range(V.shape[0]):
+            source, target = V[i], part[b[i]]
+            for c in range(source.shape[0]):
+                target[c] += source[c]
+
+
+@_fast
+def scatter_found(bins, starts, stops, V, out):
+    """`scatter` where bins may be unknown."""
+    for g in range(bins.shape[0]):
+        b, part = bins[g], out[starts[g] : stops[g]]
+        n_known = part.shape[0]
+        for i in range(V.shape[0]):
+            if b[i] < n_known:
+                source, target = V[i], part[b[i]]
+                for c in range(source.shape[0]):
+                    target[c] += source[c]

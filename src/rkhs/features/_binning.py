@@ -1,0 +1,360 @@
+"""Random binning features."""
+
+import weakref
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from rkhs.compute import BinTable, IndependentDraw, slices, tile_map
+from rkhs.data import RowSource
+from rkhs.features._base import FeatureMap, sample_rows
+from rkhs.kernels import Laplacian
+from rkhs.kernels._length_scale import weighted_median
+from rkhs.operators import BinBlock, BinnedOperator
+
+_BLOCK = 8  # grids that one thread works on at a time
+_TRAINING_ROWS = 2**20  # embedded at a time while the grids' tables are built
+_LARGEST = 1e3  # of a coordinate, in units of the sample's largest deviation
+_LARGEST_INVERSE = 1e6  # of a bin's width in that unit: bin numbers stay within 32 bits
+_SPARSE_SHARE = 0.15  # of rows with another value than the usual, up to which they are listed
+_ENTRY_BITS = 16  # of the 64 that rows are sorted by
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+
+
+class Grid(NamedTuple):
+    """One random grid, in units of the map's `scale_`."""
+
+    inverse_width: np.ndarray
+    offset: np.ndarray
+    first: np.ndarray  # multipliers of the two hashes
+    second: np.ndarray
+
+
+class Columns(NamedTuple):
+    """Rows prepared for any grid."""
+
+    values: np.ndarray  # (dense columns, rows), float32
+    low: np.ndarray  # (dense columns,): smallest and largest of them
+    high: np.ndarray
+    starts: np.ndarray  # (rows + 1,): where a row's entries begin
+    entries: np.ndarray  # numbers of items
+    item_column: np.ndarray  # an item is a value of a sparse column
+    item_value: np.ndarray
+
+
+class RandomBinning(FeatureMap):
+    r"""Random binning features of a product of convex functions, such as `Laplacian`.
+
+    Each grid cuts every column into bins of one random width; two rows share its cell with a
+    probability that is the kernel. A row's features are one entry :math:`1 / \sqrt{R}` for
+    each of the R grids, in the column of its cell. [rahimi2007]_ [wu2016]_
+
+    Parameters
+    ----------
+    n_grids : int, default=256
+    kernel : str or Kernel, optional
+        By default the estimator's, or `Laplacian` with ``length_scale="auto"`` alone.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        With numeric length scales.
+    seed_ : int
+        Seed of all grids.
+    starts_ : array of shape (n_grids + 1,)
+        Where each grid's bins begin among the features.
+    keys_ : array of shape (n_features,)
+        The cell of each feature, hashed to 64 bits.
+
+    Notes
+    -----
+    Cells that no training row fell into have no feature: rows in them get no entry for that
+    grid.
+
+    A cell's key is made of two independent linear hashes of 32 bits with random multipliers
+    (sparse columns: one of 64). Two cells of one grid whose bin numbers differ, in some column,
+    by an odd multiple of :math:`2^v`, and in no column by an odd multiple of less, have the
+    same key with probability :math:`4^{v - 32}`; v is 0 for half of all pairs in a column.
+    With a million cells a grid, one in about :math:`4 \cdot 10^7` grids confuses two of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rkhs.features import RandomBinning
+    >>> from rkhs.kernels import Laplacian
+    >>> X = np.array([[0.0], [1.0]])
+    >>> Z = RandomBinning(4096, kernel=Laplacian(), random_state=0).fit_transform(X)
+    >>> float((Z @ Z.T)[0, 1]), float(Laplacian()(X)[0, 1])  # doctest: +ELLIPSIS
+    (0.3..., 0.367...)
+    """
+
+    size_parameter = "n_grids"
+    is_sparse = True
+    default_kernel = Laplacian
+
+    def __init__(self, n_grids=256, kernel=None, random_state=None):
+        self.n_grids = n_grids
+        self.kernel = kernel
+        self.random_state = random_state
+
+    def _fit_rows(self, source, weight, dtype, n_jobs):
+        rows, weight = sample_rows(source, weight, self.seed_)
+        self._prepare_columns(rows.astype(np.float64), weight)
+        self.grid(0)  # a kernel without grids is refused here
+        tables = [BinTable() for _ in range(self.n_grids)]
+        chunks = []
+        for part in slices(len(source), _TRAINING_ROWS):
+            columns = self._columns(source, part, n_jobs)
+            order = self._local_order(columns)
+            columns = _sorted(columns, order)
+
+            def number(block, columns=columns):
+                grids = np.arange(block.start, block.stop)
+                bins = [tables[g].add(self._keys(self.grid(g), columns)) for g in grids]
+                return _packed(grids, bins)
+
+            blocks = [
+                block
+                for pair in tile_map(number, slices(self.n_grids, _BLOCK), n_jobs)
+                for block in pair
+            ]
+            chunks.append((part, order, blocks))
+        self.starts_ = np.concatenate([[0], np.cumsum([len(table) for table in tables])])
+        self.keys_ = np.concatenate([table.keys for table in tables])
+        self._tables = tables
+        # The rows' bin numbers live as long as the rows do.
+        self._training = weakref.WeakKeyDictionary({source: chunks})
+
+    def _prepare_columns(self, rows, weight):
+        self.shift_ = np.array([weighted_median(column, weight) for column in rows.T])
+        deviation = np.abs(rows - self.shift_).max(axis=0)
+        self.scale_ = np.where(deviation > 0, deviation, 1.0)
+        share = (weight[:, None] * (rows != self.shift_)).sum(axis=0) / weight.sum()
+        # A column that is nearly always the same costs only its other values.
+        self.sparse_ = share <= _SPARSE_SHARE
+
+    @property
+    def n_outputs(self):
+        return len(self.keys_)
+
+    @property
+    def value_(self) -> float:
+        """Of every entry: the root of k(x, x) over the number of grids."""
+        norm = self.kernel_.diag(np.zeros((1, self.n_features_in_)))[0]
+        return float(np.sqrt(norm / self.n_grids))
+
+    @property
+    def nbytes(self):
+        return self.keys_.nbytes + self.starts_.nbytes
+
+    @property
+    def rows_at_once(self) -> int:
+        """Rows whose bins are found at a time when they are not kept."""
+        return int(np.clip(2**25 // (4 * self.n_grids), 1024, 65_536))
+
+    def grid(self, index: int) -> Grid:
+        """A grid, regenerated from the seed."""
+        n_columns = self.n_features_in_
+        draw = IndependentDraw(self.seed_, index, 1)
+        width = self.kernel_.widths(draw, n_columns)[0] / self.scale_
+        offset, first, second = draw.uniform(3 * n_columns).reshape(3, n_columns)
+        inverse = np.minimum(1.0 / width, _LARGEST_INVERSE)
+        return Grid(
+            inverse.astype(np.float32),
+            offset.astype(np.float32),
+            (first * 2.0**32).astype(np.uint32),
+            (second * 2.0**32).astype(np.uint32),
+        )
+
+    def _columns(self, source: RowSource, part, n_jobs) -> Columns:
+        """Rows of a source in the form that all grids share."""
+        listed = np.flatnonzero(self.sparse_)
+        dense = np.flatnonzero(~self.sparse_)
+        n_rows = part.stop - part.start if isinstance(part, slice) else len(part)
+        values = np.empty((len(dense), n_rows), np.float32)
+        sparse_input = source.is_sparse and not self.shift_[listed].any()
+        parts = slices(n_rows, 8192) or [slice(0, 0)]
+
+        def embed(tile):
+            rows = _within(part, tile)
+            if sparse_input:
+                table = source.sparse(rows)
+                values[:, tile] = self._embedded(table[:, dense].toarray(), dense).T
+                others = table[:, listed].tocoo()
+                return others.row + tile.start, others.col, others.data
+            block = source[rows]
+            values[:, tile] = self._embedded(block[:, dense], dense).T
+            few = block[:, listed]
+            row, column = np.nonzero(few != self.shift_[listed])
+            return row + tile.start, column, few[row, column]
+
+        found = list(tile_map(embed, parts, n_jobs))
+        low = values.min(axis=1) if n_rows else np.zeros(len(dense), np.float32)
+        high = values.max(axis=1) if n_rows else low
+        row, column, value = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+        starts = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=n_rows))])
+        column = listed[column]
+        numbers, kept = _distinct(column, value.astype(np.float64))
+        column, value = column[kept], value[kept]
+        value = self._embedded(value[None], column)[0]
+        return Columns(values, low, high, starts, numbers, column, value)
+
+    def _embedded(self, block, columns):
+        values = np.subtract(block, self.shift_[columns], dtype=np.float64)
+        values /= self.scale_[columns]
+        return np.clip(values, -_LARGEST, _LARGEST, out=values).astype(np.float32)
+
+    def _local_order(self, columns: Columns) -> np.ndarray:
+        """An order of the rows in which neighbours share most of their bins.
+
+        Sums over bins then find what they need in cache. Rows with the same entries come
+        together, and among them those that are close in the dense columns.
+        """
+        from rkhs.compute import _bin_loops
+
+        n_rows = len(columns.starts) - 1
+        codes = np.zeros(n_rows, np.uint64)
+        if len(columns.item_column):
+            hashes = np.arange(1, len(columns.item_column) + 1).astype(np.uint64) * _ODD
+            _bin_loops.add_entries(codes, columns.starts, columns.entries, hashes)
+            codes *= _ODD
+            codes >>= np.uint64(64 - _ENTRY_BITS)
+        inverse = np.median(
+            [self.grid(g).inverse_width for g in range(min(8, self.n_grids))], axis=0
+        )
+        inverse = inverse[~self.sparse_].astype(np.float32)
+        extent = np.minimum((columns.high - columns.low) * inverse, 2.0**30)
+        bits = np.ceil(np.log2(extent + 1.0)).astype(int)
+        pairs = [(-level, c) for c, n in enumerate(bits) for level in range(n)]
+        pairs = sorted(pairs)[: 64 - _ENTRY_BITS]
+        if pairs:
+            level, column = np.array(pairs).T
+            _bin_loops.z_order(columns.values, columns.low, inverse, -level, column, codes)
+        return np.argsort(codes, kind="stable")
+
+    def _keys(self, grid: Grid, columns: Columns) -> np.ndarray:
+        from rkhs.compute import _bin_loops
+
+        dense = ~self.sparse_
+        inverse, offset, first, second = (part[dense] for part in grid)
+        lowest = _bins_of(columns.low, inverse, offset)
+        differs = lowest != _bins_of(columns.high, inverse, offset)
+        same = lowest[~differs].astype(np.uint32)
+        keys = np.empty(len(columns.starts) - 1, np.uint64)
+        _bin_loops.grid_keys(
+            columns.values if differs.all() else columns.values[differs],
+            inverse[differs],
+            offset[differs],
+            first[differs],
+            second[differs],
+            (same * first[~differs]).sum(dtype=np.uint32),
+            (same * second[~differs]).sum(dtype=np.uint32),
+            keys,
+        )
+        if len(columns.item_column):
+            c = columns.item_column
+            bins = _bins_of(columns.item_value, grid.inverse_width[c], grid.offset[c])
+            usual = np.floor(grid.offset[c]).astype(np.int32)
+            wide = grid.first[c].astype(np.uint64) << np.uint64(32) | grid.second[c]
+            contribution = (bins - usual).astype(np.uint64) * (wide * _ODD)
+            _bin_loops.add_entries(keys, columns.starts, columns.entries, contribution)
+        return keys
+
+    def _table(self, grid: int) -> BinTable:
+        tables = self.__dict__.setdefault("_tables", [None] * self.n_grids)
+        if tables[grid] is None:  # after loading: keys are all that a file holds
+            tables[grid] = BinTable(self.keys_[self.starts_[grid] : self.starts_[grid + 1]])
+        return tables[grid]
+
+    def find(self, source: RowSource, rows, n_jobs=None) -> list[BinBlock]:
+        """Bin numbers of rows, all grids; unknown ones are one after the grid's last."""
+        columns = self._columns(source, rows, n_jobs)
+
+        def look_up(block):
+            grids = np.arange(block.start, block.stop)
+            bins = [self._table(g).find(self._keys(self.grid(g), columns)) for g in grids]
+            return BinBlock(grids, np.stack(bins), complete=False)
+
+        return list(tile_map(look_up, slices(self.n_grids, _BLOCK), n_jobs))
+
+    def operator(self, source, dtype=np.float32, keep_bytes=0, n_jobs=None):
+        chunks = getattr(self, "_training", {}).get(source, ())
+        return BinnedOperator(self, source, chunks, dtype, n_jobs)
+
+    def sparse_rows(self, source, rows, dtype, n_jobs=None):
+        """Features of rows of a source, a CSR matrix."""
+        blocks = self.find(source, rows, n_jobs)
+        bins = np.concatenate([block.bins for block in blocks]).T.astype(np.int64)
+        known = bins < np.diff(self.starts_)
+        indptr = np.concatenate([[0], np.cumsum(known.sum(axis=1))])
+        indices = (bins + self.starts_[:-1])[known]
+        data = np.full(len(indices), self.value_, dtype)
+        return sparse.csr_matrix((data, indices, indptr), shape=(len(bins), self.n_outputs))
+
+    def transform(self, X):
+        """The features of X: a CSR matrix of shape (rows, features), float32 if X is."""
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        source = RowSource(X)
+        parts = slices(len(source), self.rows_at_once)
+        return sparse.vstack([self.sparse_rows(source, rows, X.dtype) for rows in parts], "csr")
+
+    def __getstate__(self):
+        # Tables are rebuilt from the keys, grids from the seed.
+        state = super().__getstate__()
+        return {k: v for k, v in state.items() if k not in ("_tables", "_training")}
+
+
+def _sorted(columns: Columns, order) -> Columns:
+    counts = np.diff(columns.starts)[order]
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    place = np.repeat(columns.starts[:-1][order] - starts[:-1], counts) + np.arange(starts[-1])
+    return columns._replace(
+        values=np.ascontiguousarray(columns.values[:, order]),
+        starts=starts,
+        entries=columns.entries[place],
+    )
+
+
+def _within(part, tile):
+    """Rows `tile` of the rows `part`, which are a slice or row numbers."""
+    if isinstance(part, slice):
+        return slice(part.start + tile.start, part.start + tile.stop)
+    return part[tile]
+
+
+def _distinct(column, value):
+    """Entries that are the same get one number; the numbers, and an entry for each."""
+    bits = (value + 0.0).view(np.uint64)
+    keys = (bits ^ (bits >> np.uint64(29))) * _ODD + column.astype(np.uint64) * (
+        _ODD << np.uint64(1)
+    )
+    numbers = BinTable().add(keys)
+    order = np.arange(len(numbers))
+    kept = np.empty(int(numbers.max()) + 1 if len(numbers) else 0, np.int64)
+    kept[numbers[::-1]] = order[::-1]
+    if np.array_equal(value, value[kept][numbers]) and np.array_equal(
+        column, column[kept][numbers]
+    ):
+        return numbers, kept
+    return order.astype(np.uint32), order  # two of them share a hash: none is merged
+
+
+def _bins_of(values, inverse_width, offset):
+    return np.floor(values * inverse_width + offset).astype(np.int32)
+
+
+def _packed(grids, bins):
+    """Blocks of two-byte and of four-byte bin numbers."""
+    narrow = np.array([len(b) == 0 or b.max() < 2**16 for b in bins])
+    return [
+        BinBlock(
+            grids[here],
+            np.stack([bins[i] for i in np.flatnonzero(here)], dtype=kind, casting="unsafe"),
+        )
+        for here, kind in ((narrow, np.uint16), (~narrow, np.uint32))
+        if here.any()
+    ]

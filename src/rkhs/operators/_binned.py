@@ -1,0 +1,152 @@
+"""The sparse matrix of random binning: bin numbers, no stored values."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rkhs.compute import fill, slices, tile_map
+from rkhs.operators._base import Operator
+
+_TILE_ROWS = 65_536  # whose sums stay in cache while one grid after the other is added
+
+
+class BinBlock(NamedTuple):
+    """Bin numbers of some grids on some rows."""
+
+    grids: np.ndarray  # (grids,)
+    bins: np.ndarray  # (grids, rows), uint16 where they fit, else uint32
+    complete: bool = True  # False if some bins may be unknown: one after the grid's last
+
+
+class BinnedOperator(Operator):
+    """A matrix with one entry a row and grid, all of the same value.
+
+    Parameters
+    ----------
+    feature_map : RandomBinning
+        Fitted.
+    source : RowSource
+    chunks : list of (slice, order, list of BinBlock), optional
+        Rows whose bin numbers are kept, and the order they are kept in; those of the other
+        rows are found at each use.
+    dtype : float32 or float64
+    n_jobs : int or None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rkhs.data import RowSource
+    >>> from rkhs.features import RandomBinning
+    >>> X = np.array([[0.0], [0.0], [9.0]])
+    >>> operator = RandomBinning(4, random_state=0).fit(X).operator(RowSource(X))
+    >>> operator.matmat(operator.rmatmat(np.array([[1.0], [0.0], [0.0]])))[:2]  # the kernel
+    array([[1.],
+           [1.]], dtype=float32)
+    """
+
+    is_sparse = True
+
+    def __init__(self, feature_map, source, chunks=(), dtype=np.float32, n_jobs=None):
+        super().__init__((len(source), feature_map.n_outputs), dtype, 0, n_jobs)
+        self._map = feature_map
+        self._source = source
+        self._starts = feature_map.starts_
+        self._value = feature_map.value_
+        self._scratch: np.ndarray | None = None
+        self._chunks = list(chunks)
+        done = self._chunks[-1][0].stop if self._chunks else 0
+        step = feature_map.rows_at_once
+        self._chunks += [
+            (slice(done + rows.start, done + rows.stop), None, None)
+            for rows in slices(len(source) - done, step)
+        ]
+
+    @property
+    def keeps_all(self):
+        return all(blocks is not None for _, _, blocks in self._chunks)
+
+    @property
+    def working_bytes(self):
+        return 4 * min(len(self._source), self._map.rows_at_once) * (len(self._starts) - 1)
+
+    def _each_chunk(self):
+        """Rows, their order, and their blocks of grids; those not kept are found anew."""
+        for rows, order, blocks in self._chunks:
+            if blocks is None:
+                blocks = self._map.find(self._source, rows, self.n_jobs)
+            yield rows, order, blocks
+
+    def matmat(self, W):
+        from rkhs.compute import _bin_loops
+
+        W = self._narrow(W)
+        out = np.empty((self.shape[0], W.shape[1]), self.dtype)
+        single = W.shape[1] == 1
+        for chunk, order, blocks in self._each_chunk():
+            tiles = slices(chunk.stop - chunk.start, _TILE_ROWS)
+
+            def add(tile, chunk=chunk, order=order, blocks=blocks):
+                total = np.zeros((tile.stop - tile.start, W.shape[1]), self.dtype)
+                for grids, bins, complete in blocks:
+                    starts, stops = self._starts[grids], self._starts[grids + 1]
+                    if not complete:
+                        _bin_loops.gather_found(bins, starts, stops, W, total, tile.start)
+                    elif single:
+                        _bin_loops.gather_one(bins, starts, W[:, 0], total[:, 0], tile.start)
+                    else:
+                        _bin_loops.gather(bins, starts, W, total, tile.start)
+                total *= self._value
+                out[chunk][tile if order is None else order[tile]] = total
+
+            for _ in tile_map(add, tiles, self.n_jobs):
+                pass
+        return out
+
+    def rmatmat(self, V, out=None):
+        from rkhs.compute import _bin_loops
+
+        V = np.asarray(V, self.dtype)
+        if out is None:
+            out = np.zeros((self.shape[1], V.shape[1]))
+        else:
+            fill(out, 0.0, self.n_jobs)
+        single = V.shape[1] == 1
+        for chunk, order, blocks in self._each_chunk():
+            part = np.ascontiguousarray(V[chunk] if order is None else V[chunk][order])
+            part *= self.dtype.type(self._value)
+
+            def add(block, part=part):
+                grids, bins, complete = block
+                starts, stops = self._starts[grids], self._starts[grids + 1]
+                if not complete:
+                    _bin_loops.scatter_found(bins, starts, stops, part, out)
+                elif single:
+                    _bin_loops.scatter_one(bins, starts, part[:, 0], out[:, 0])
+                else:
+                    _bin_loops.scatter(bins, starts, part, out)
+
+            for _ in tile_map(add, blocks, self.n_jobs):
+                pass
+        return out
+
+    def gram(self, W, middle, out=None):
+        inner = self.matmat(W)
+        inner = middle(slice(None), inner) if callable(middle) else middle * inner
+        return self.rmatmat(inner, out)
+
+    def _narrow(self, W):
+        """W in the operator's precision, in memory that is used again: it may be long."""
+        if W.dtype == self.dtype:
+            return np.ascontiguousarray(W)
+        if self._scratch is None or self._scratch.shape != W.shape:
+            self._scratch = np.empty(W.shape, self.dtype)
+        fill(self._scratch, W, self.n_jobs)
+        return self._scratch
+
+    def squared_column_sums(self, weight: np.ndarray) -> np.ndarray:
+        """The diagonal of Z.T @ diag(weight) @ Z, one column for each column of weights."""
+        return self.rmatmat(weight) * self._value
+
+    def take(self, index):
+        """The given rows as a CSR matrix."""
+        return self._map.sparse_rows(self._source, index, self.dtype, self.n_jobs)
