@@ -1,0 +1,610 @@
+"""Random binning next to its peers: what it reaches, how fast, and in how much memory.
+
+Data from the folder that RKHS_DATA names. Each measurement runs in a process of its own, after
+compiled code was warmed; "others" is the share of the CPU that other processes took meanwhile.
+
+    RKHS_DATA=folder python benchmarks/binning.py                    # everything
+    RKHS_DATA=folder python benchmarks/binning.py covtype bandwidth  # some sections
+    RKHS_DATA=folder python benchmarks/binning.py --quick            # does it run at all?
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from itertools import product
+from types import SimpleNamespace
+
+import numpy as np
+from _machine import best, describe, neighbours, peak_bytes
+
+QUICK_ROWS = 2000
+
+# figure5
+SETS = ["covtype", "ijcnn1", "california_housing", "mnist", "letter"]
+REGRESSION = {"california_housing"}
+SIZES = [16, 64, 256, 1024, 4096]  # R: grids, Fourier features, centres, rows of a block
+METHODS = ["random Fourier", "random binning", "Nystrom", "block diagonal", "exact"]
+ALL_ROWS = {"block diagonal", "exact"}  # predict with every training row as a centre
+ALL_ROWS_TEST = 5000  # test rows that those methods are judged by
+EXACT_ROWS = 20_000  # training rows that the exact kernel gets at most
+TUNING_ROWS = 5000
+TUNING_SIZE = {"random binning": 64}  # 256 for the others
+LENGTH_SCALES = [1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0]  # times the median L1 distance
+RIDGES = [0.01, 0.1, 1.0]  # alpha times the number of rows
+TOL, EPOCHS = 1e-2, 100  # of conjugate gradients, all methods
+
+# covtype
+N_GRIDS = 256
+LENGTH_SCALE = 1.0
+RIDGE = 0.1  # alpha times the number of rows
+COVTYPE_EPOCHS = 15
+TREES, LEARNING_RATE, LEAVES = 500, 0.05, [255, 31]
+
+# bandwidth
+ROWS, GRIDS = 2**19, 64
+KAPPAS = [(100, np.uint16), (10_000, np.uint16), (10_000, np.uint32), (100_000, np.uint32)]
+COPIED_BYTES = 2**28
+
+# memory
+MEMORY_GRIDS = [64, 256]
+
+
+# Tables, and models that are measured alike
+
+
+def table(name, quick, all_classes=False):
+    """Training and test rows: numeric columns standardised, 0/1 columns as they are."""
+    from rkhs.datasets import load
+
+    X, y, X_test, y_test = load(name)
+    if name == "covtype" and not all_classes:
+        y = (y == 2).astype(np.int8)
+    if name in REGRESSION:
+        y = (y - y.mean()) / 1e5
+    if X_test is None:
+        order = np.random.default_rng(0).permutation(len(X))
+        train, test = np.split(order, [int(0.8 * len(X))])
+        X, y, X_test, y_test = X[train], y[train], X[test], y[test]
+    if quick:
+        X, y, X_test, y_test = (part[:QUICK_ROWS] for part in (X, y, X_test, y_test))
+    X, X_test = X.astype(np.float32), X_test.astype(np.float32)
+    if name == "mnist":
+        return X / 255, y, X_test / 255, y_test
+    numeric = ((X != 0) & (X != 1)).any(axis=0)
+    shift = np.where(numeric, X.mean(axis=0, dtype=np.float64), 0.0).astype(np.float32)
+    scale = np.where(numeric, X.std(axis=0, dtype=np.float64), 1.0).astype(np.float32)
+    return (X - shift) / scale, y, (X_test - shift) / scale, y_test
+
+
+def error_of(predicted, y):
+    """Errors in percent, or the root of the mean squared error."""
+    if y.dtype.kind == "f":
+        return float(np.sqrt(np.mean((predicted - y) ** 2)))
+    return 100 * float(np.mean(predicted != y))
+
+
+def forget_peak() -> int:
+    """Let the peak memory begin anew at what is held now (Linux), and return it."""
+    with suppress(OSError), open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+    return peak_bytes()
+
+
+def measure(model, X, y, X_test, y_test, repeats=1):
+    """Fit (short fits several times: the best counts) and predict; what it took."""
+    before = forget_peak()
+    seconds = []
+    with neighbours() as others:
+        while len(seconds) < repeats and sum(seconds) < 3.0:
+            begin = time.perf_counter()
+            model.fit(X, y)
+            seconds.append(time.perf_counter() - begin)
+    peak = peak_bytes()
+    begin = time.perf_counter()
+    predicted = model.predict(X_test)
+    row = {"fit": min(seconds), "predict": time.perf_counter() - begin}
+    row |= {"error": error_of(predicted, y_test), "others": others.share}
+    row |= {"extra": peak - before, "peak": peak_bytes()}
+    features = getattr(model, "features_", None)
+    if getattr(features, "is_sparse", False):
+        row["kappa"] = features.n_outputs / features.n_grids
+    return row | {"epochs": len(getattr(model, "history_", []))}
+
+
+def estimator(y, kernel, features, alpha, solver, **settings):
+    from rkhs import KernelClassifier, KernelRegressor
+
+    kind = KernelRegressor if y.dtype.kind == "f" else KernelClassifier
+    settings = {"loss": "squared_error", "random_state": 0} | settings
+    return kind(kernel=kernel, features=features, alpha=alpha, solver=solver, **settings)
+
+
+def binning(y, n_grids, length_scale, alpha, epochs, tol=1e-3):
+    from rkhs.features import RandomBinning
+    from rkhs.kernels import Laplacian
+    from rkhs.solvers import ConjugateGradient
+
+    solver = ConjugateGradient(tol=tol)
+    kernel = Laplacian(length_scale)
+    return estimator(y, kernel, RandomBinning(n_grids), alpha, solver, max_epochs=epochs)
+
+
+def warm_binning(y):
+    """Load the compiled loops for such targets, with two and with four bytes a bin."""
+    X = np.random.default_rng(0).normal(size=(70_000, 2)).astype(np.float32)
+    classes = np.unique(y) if y.dtype.kind != "f" else y[:1]
+    target = np.resize(classes, len(X))
+    for length_scale in (1e-4, 1.0):
+        binning(target, 4, length_scale, 1e-3, 1).fit(X, target).predict(X[:100])
+
+
+def apart(job, **arguments):
+    """Run a job of this file in a process of its own; its rows as they come."""
+    command = [sys.executable, "-W", "ignore", __file__, "--job", job.__name__]
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(
+            [*command, json.dumps(arguments)], stdout=subprocess.PIPE, stderr=errors, text=True
+        )
+        for line in process.stdout:
+            yield json.loads(line)
+        if process.wait():
+            errors.seek(0)
+            message = errors.read().strip().splitlines() or [f"ended by signal {-process.wait()}"]
+            print(f"    failed: {message[-1][:160]}", flush=True)
+
+
+def share(fraction):
+    return f"{100 * fraction:5.1f} %"
+
+
+# Figure 5 of the paper
+
+
+class BlockDiagonal:
+    """Exact kernel ridge regression in each of some random blocks of rows.
+
+    A new row's prediction is the mean over the blocks.
+    """
+
+    def __init__(self, kernel, block_size, alpha):
+        self.kernel = kernel
+        self.block_size = block_size
+        self.alpha = alpha
+
+    def fit(self, X, y):
+        from scipy.linalg import solve
+        from sklearn.preprocessing import LabelBinarizer
+
+        from rkhs.compute import tile_map
+
+        self.labels = None if y.dtype.kind == "f" else LabelBinarizer(neg_label=-1).fit(y)
+        target = (y[:, None] if self.labels is None else self.labels.transform(y)).astype(float)
+        self.X, self.coef = X, np.empty(target.shape)
+        self.n_blocks = max(1, round(len(X) / self.block_size))
+        order = np.random.default_rng(0).permutation(len(X))
+
+        def solve_block(rows):
+            K = self._operator(X[rows], X[rows]).rows(0, len(rows)).astype(float)
+            K[np.diag_indices_from(K)] += self.alpha * len(X)
+            self.coef[rows] = solve(K, target[rows], assume_a="pos", overwrite_a=True)
+
+        for _ in tile_map(solve_block, np.array_split(order, self.n_blocks)):
+            pass
+        return self
+
+    def predict(self, X):
+        f = self._operator(X, self.X).matmat(self.coef) / self.n_blocks
+        return f[:, 0] if self.labels is None else self.labels.inverse_transform(f, threshold=0)
+
+    def _operator(self, X, centers):
+        from rkhs.data import RowSource
+        from rkhs.operators import KernelOperator
+
+        return KernelOperator(self.kernel, RowSource(X), RowSource(centers), np.float32)
+
+
+def figure5_model(method, size, length_scale, alpha, y):
+    from rkhs.features import Nystrom, RandomFourier
+    from rkhs.kernels import Laplacian
+    from rkhs.solvers import ConjugateGradient
+
+    kernel = Laplacian(length_scale)
+    if method == "block diagonal":
+        return BlockDiagonal(kernel, size, alpha)
+    if method == "random binning":
+        return binning(y, size, length_scale, alpha, EPOCHS, TOL)
+    features = {"random Fourier": RandomFourier, "Nystrom": Nystrom}.get(method)
+    features = None if features is None else features(size)
+    return estimator(y, kernel, features, alpha, ConjugateGradient(tol=TOL), max_epochs=EPOCHS)
+
+
+def tune(method, X, y, quick):
+    """Validation error, length scale and ridge: the best of a few on a subsample."""
+    from scipy.spatial.distance import pdist
+
+    rows = np.random.default_rng(1).permutation(len(X))[:TUNING_ROWS]
+    train, held_out = np.split(rows, [int(0.8 * len(rows))])
+    unit = float(np.median(pdist(X[rows[:500]], "cityblock")))
+    size = TUNING_SIZE.get(method, 256)
+    choices = [(1 / 4, 0.1)] if quick else product(LENGTH_SCALES, RIDGES)
+    found = []
+    for multiple, ridge in choices:
+        model = figure5_model(method, size, multiple * unit, ridge / len(train), y)
+        predicted = model.fit(X[train], y[train]).predict(X[held_out])
+        found.append((error_of(predicted, y[held_out]), multiple * unit, ridge))
+    return min(found)
+
+
+def figure5_job(name, methods, sizes, longest, quick):
+    data = table(name, quick)
+    for method in methods:
+        for row in figure5_method(method, *data, sizes, longest, quick):
+            yield {"method": method} | row
+
+
+def figure5_method(method, X, y, X_test, y_test, sizes, longest, quick):
+    """Choices of one method, then its figures for each size."""
+    from rkhs.compute import available_memory
+
+    if method in ALL_ROWS:
+        few = np.random.default_rng(2).permutation(len(X_test))[:ALL_ROWS_TEST]
+        X_test, y_test = X_test[few], y_test[few]
+    if method == "exact":
+        X, y = X[:EXACT_ROWS], y[:EXACT_ROWS]
+        sizes = [len(X)]
+    if method == "random binning":
+        warm_binning(y)
+    error, length_scale, ridge = tune(method, X, y, quick)
+    yield {"length_scale": length_scale, "ridge": ridge, "validation": error}
+    for size in sizes:
+        model = figure5_model(method, size, length_scale, ridge / len(X), y)
+        row = measure(model, X, y, X_test, y_test, repeats=3)
+        yield {"size": size, "rows": len(X), "test_rows": len(X_test)} | row
+        # The sizes grow fourfold, and so does the memory.
+        if row["fit"] > longest or 4 * row["extra"] > 0.7 * available_memory():
+            return
+
+
+def figure5(options):
+    """Error and seconds at equal R, five data sets, five methods."""
+    print("Laplacian kernel, squared error, conjugate gradients to tol", TOL, "everywhere.")
+    print(f"Each method has its own length scale and ridge (alpha n): the best on {TUNING_ROWS:,}")
+    print("training rows (4/5 to fit, 1/5 to judge), R = 64 for random binning, else 256.")
+    print("R is the number of grids, features or centres, or the rows of a block; for the exact")
+    print(f"kernel the training rows (at most {EXACT_ROWS:,}). Block diagonal and exact are judged")
+    print(f"by at most {ALL_ROWS_TEST:,} test rows, block diagonal by the mean over its blocks.")
+    print(
+        f"After a fit of more than {options.longest:g} s, or when four times its memory would not"
+    )
+    print("fit, a method's larger R are left out.")
+    ratios = {}
+    for name in options.sets:
+        unit = "RMSE" if name in REGRESSION else "error %"
+        print(f"\n{name}")
+        print(
+            f"{'method':16s} {'R':>6s} {'rows':>8s} {'test':>7s} {unit:>8s} {'fit s':>8s}", end=""
+        )
+        print(f" {'predict s':>9s} {'epochs':>6s} {'kappa':>8s} {'others':>8s}")
+        rows = figure5_rows(name, options)
+        ratios[name] = verdict(*(rows[method] for method in METHODS[:2]))
+    reached = [name for name, ratio in ratios.items() if ratio <= 0.1]
+    print(f"\nat most a tenth of the time on {len(reached)} of {len(ratios)} sets", *reached)
+
+
+def figure5_rows(name, options):
+    """Print a set's figures as they come; the rows of each method."""
+    rows = {method: [] for method in METHODS}
+    settings = {"name": name, "longest": options.longest, "quick": options.quick}
+    settings["sizes"] = [size for size in SIZES if size <= options.largest]
+    # One method's memory must not be another's trouble, but in a quick run starts are dear.
+    for methods in [METHODS] if options.quick else [[method] for method in METHODS]:
+        for row in apart(figure5_job, methods=methods, **settings):
+            print(f"{row['method']:16s} ", end="")
+            if "validation" in row:
+                print(f"length scale {row['length_scale']:.3g}, ridge {row['ridge']:g} ", end="")
+                print(f"(held-out rows: {row['validation']:.3f})", flush=True)
+                continue
+            rows[row["method"]].append(row)
+            kappa = f"{row['kappa']:.0f}" if "kappa" in row else ""
+            print(
+                f"{row['size']:6d} {row['rows']:8,d} {row['test_rows']:7,d} {row['error']:8.3f} "
+                f"{row['fit']:8.3f} {row['predict']:9.3f} {row['epochs'] or '':>6} {kappa:>8s} "
+                f"{share(row['others']):>8s}",
+                flush=True,
+            )
+    return rows
+
+
+def verdict(fourier, binned):
+    """Seconds of random binning over those of random Fourier features, at the latter's error."""
+    if not fourier or not binned:
+        print("-> no verdict: a method is missing")
+        return np.inf
+    last = fourier[-1]
+    print(
+        f"-> random Fourier, R = {last['size']}: {last['error']:.3f} in {last['fit']:.2f} s; ",
+        end="",
+    )
+    first = next((row for row in binned if row["error"] <= last["error"]), None)
+    if first is None:
+        print(f"random binning does not reach it (best {min(r['error'] for r in binned):.3f})")
+        return np.inf
+    ratio = first["fit"] / last["fit"]
+    print(f"random binning, R = {first['size']}: ", end="")
+    print(f"{first['error']:.3f} in {first['fit']:.3f} s, ratio {ratio:.3f}")
+    return ratio
+
+
+# The full covtype table against boosted trees
+
+
+def covtype_job(all_classes, leaves, trees, quick):
+    """Random binning, or LightGBM if a number of leaves is given."""
+    X, y, X_test, y_test = table("covtype", quick, all_classes)
+    if leaves is None:
+        warm_binning(y)
+        n_grids = 16 if quick else N_GRIDS
+        model = binning(y, n_grids, LENGTH_SCALE, RIDGE / len(X), COVTYPE_EPOCHS)
+    else:
+        from lightgbm import LGBMClassifier
+
+        settings = {"learning_rate": LEARNING_RATE, "num_leaves": leaves, "verbose": -1}
+        LGBMClassifier(n_estimators=2, **settings).fit(X[:2000], y[:2000])
+        model = LGBMClassifier(n_estimators=trees, random_state=0, **settings)
+    yield measure(model, X, y, X_test, y_test) | {"rows": len(X)}
+
+
+def covtype(options):
+    """Test error, seconds and memory on the full training set."""
+    print(f"random binning: {N_GRIDS} grids, length scale {LENGTH_SCALE:g}, alpha = {RIDGE:g} / n,")
+    print(f"{COVTYPE_EPOCHS} steps of conjugate gradients; squared error, one against the rest")
+    for all_classes in (False, True):
+        trees = min(options.trees, 20) if options.quick else options.trees
+        print("\n7 classes" if all_classes else "\nclass 2 against the rest")
+        print(
+            f"{'method':36s} {'rows':>8s} {'error %':>8s} {'fit s':>7s} {'predict s':>9s}", end=""
+        )
+        print(f" {'fit GB':>7s} {'peak GB':>7s} {'others':>8s}")
+        # The slow problem is not also measured with few leaves.
+        for leaves in [None, *(LEAVES[:1] if all_classes else LEAVES)]:
+            label = f"LightGBM, {trees} trees, {leaves} leaves" if leaves else "random binning"
+            arguments = {"all_classes": all_classes, "leaves": leaves, "trees": trees}
+            for row in apart(covtype_job, **arguments, quick=options.quick):
+                if "kappa" in row:
+                    label += f", kappa {row['kappa']:,.0f}"
+                print(
+                    f"{label:36s} {row['rows']:8,d} {row['error']:8.2f} {row['fit']:7.2f} "
+                    f"{row['predict']:9.2f} {row['extra'] / 1e9:7.2f} {row['peak'] / 1e9:7.2f} "
+                    f"{share(row['others']):>8s}",
+                    flush=True,
+                )
+
+
+# Products against the machine's memory
+
+
+def bare_loops():
+    """The gather and the scatter of one grid, with nothing else."""
+    from numba import njit
+
+    @njit(nogil=True, error_model="numpy")
+    def gather(bins, w, out):
+        for i in range(bins.shape[0]):
+            out[i] += w[bins[i]]
+
+    @njit(nogil=True, error_model="numpy")
+    def scatter(bins, v, out):
+        for i in range(bins.shape[0]):
+            out[bins[i]] += v[i]
+
+    return gather, scatter
+
+
+def run_tiles(function, tiles, n_jobs):
+    from rkhs.compute import tile_map
+
+    return lambda: list(tile_map(function, tiles, n_jobs))
+
+
+def copy_bandwidth(n_bytes, n_jobs):
+    """Bytes read and written a second while a long array is copied."""
+    from rkhs.compute import slices
+
+    source, target = np.ones(n_bytes, np.uint8), np.zeros(n_bytes, np.uint8)
+
+    def copy(part):
+        np.copyto(target[part], source[part])
+
+    return 2 * n_bytes / best(run_tiles(copy, slices(n_bytes, 2**22), n_jobs))
+
+
+def bin_numbers(kappa, kind, is_sorted, n_rows, n_grids):
+    bins = np.random.default_rng(0).integers(kappa, size=(n_grids, n_rows)).astype(kind)
+    return np.sort(bins, axis=1) if is_sorted else bins
+
+
+def products(bins, kappa, n_jobs):
+    """The operator's products over given bins, and the bare loops over the same."""
+    from rkhs.compute import slices
+    from rkhs.operators import BinBlock, BinnedOperator
+    from rkhs.operators._binned import _TILE_ROWS
+
+    n_grids, n_rows = bins.shape
+    starts = kappa * np.arange(n_grids + 1)
+    stub = SimpleNamespace(
+        n_outputs=kappa * n_grids, starts_=starts, value_=n_grids**-0.5, rows_at_once=n_rows
+    )
+    blocks = [BinBlock(np.arange(part.start, part.stop), bins[part]) for part in slices(n_grids, 8)]
+    chunks = [(slice(0, n_rows), None, blocks)]
+    operator = BinnedOperator(stub, range(n_rows), chunks, np.float32, n_jobs)
+    w = np.ones((operator.shape[1], 1), np.float32)
+    v = np.ones((n_rows, 1), np.float32)
+    total, sums = np.zeros(n_rows, np.float32), np.zeros(operator.shape[1])
+    gather, scatter = bare_loops()
+
+    def gather_tile(rows):
+        for g in range(n_grids):
+            gather(bins[g, rows], w[starts[g] : starts[g + 1], 0], total[rows])
+
+    def scatter_grid(g):
+        scatter(bins[g], v[:, 0], sums[starts[g] : starts[g + 1]])
+
+    out = np.zeros((operator.shape[1], 1))
+    return {
+        "Z @ w": (
+            lambda: operator.matmat(w),
+            run_tiles(gather_tile, slices(n_rows, _TILE_ROWS), n_jobs),
+        ),
+        "Z.T @ v": (
+            lambda: operator.rmatmat(v, out),
+            run_tiles(scatter_grid, range(n_grids), n_jobs),
+        ),
+    }
+
+
+def bandwidth_job(quick):
+    n_rows, n_grids, n_bytes = (20_000, 8, 2**24) if quick else (ROWS, GRIDS, COPIED_BYTES)
+    yield {"copy": [copy_bandwidth(n_bytes, n_jobs) for n_jobs in (1, 2)]}
+    for (kappa, kind), is_sorted in product(KAPPAS, (False, True)):
+        bins = bin_numbers(kappa, kind, is_sorted, n_rows, n_grids)
+        seconds = {}
+        with neighbours() as others:
+            for n_jobs in (1, 2):
+                for name, functions in products(bins, kappa, n_jobs).items():
+                    for function in functions:
+                        function()  # compiles
+                    seconds.setdefault(name, []).extend(best(function) for function in functions)
+        for name, (one, bare_one, two, bare_two) in seconds.items():
+            per_entry = 1e9 / bins.size
+            yield {
+                "product": name,
+                "kappa": kappa,
+                "sorted": is_sorted,
+                "bytes": bins.itemsize,
+                # Z @ w gathers elements of float32, Z.T @ v adds to elements of float64.
+                "rate": bins.size * (bins.itemsize + (4 if name == "Z @ w" else 8)) / two,
+                "ns": [second * per_entry for second in (one, two, bare_one, bare_two)],
+                "others": others.share,
+            }
+
+
+def bandwidth(options):
+    """Binned products as a share of the copy bandwidth, and next to the bare loops."""
+    n_rows, n_grids = (20_000, 8) if options.quick else (ROWS, GRIDS)
+    print(f"{n_rows:,} rows, {n_grids} grids, random bins, float32, one output; ns a row and grid.")
+    print("Bytes counted a row and grid: the bin number, and the vector's element once (Z @ w: 4")
+    print("bytes, Z.T @ v: 8); nothing for the rows' own sums, which are read again for each grid.")
+    print("Copy counts what is read and what is written. Bare: out[i] += w[b[i]] (Z @ w) and")
+    print("out[b[i]] += v[i] (Z.T @ v) over the same bins, alone in its loop, with two threads.")
+    for row in apart(bandwidth_job, quick=options.quick):
+        if "copy" in row:
+            one, copy = row["copy"]
+            print(f"copy: {one / 1e9:.1f} GB/s with one thread, {copy / 1e9:.1f} with two\n")
+            print(
+                f"{'product':8s} {'kappa':>8s} {'bytes':>5s} {'rows':>7s} {'1 thread':>8s}", end=""
+            )
+            print(f" {'2':>6s} {'times':>6s} {'bare':>6s} {'GB/s':>6s} {'of copy':>8s}", end="")
+            print(f" {'bare/Z':>7s} {'others':>8s}")
+            continue
+        one, two, _, bare = row["ns"]
+        print(
+            f"{row['product']:8s} {row['kappa']:8,d} {row['bytes']:5d} "
+            f"{'sorted' if row['sorted'] else 'random':>7s} {one:8.3f} {two:6.3f} "
+            f"{one / two:6.2f} {bare:6.3f} {row['rate'] / 1e9:6.1f} "
+            f"{share(row['rate'] / copy):>8s} {bare / two:7.2f} {share(row['others']):>8s}",
+            flush=True,
+        )
+
+
+# Bytes
+
+
+def operator_bytes(operator):
+    """Of all bin numbers and of the rows' order."""
+    return sum(
+        (0 if order is None else order.nbytes) + sum(block.bins.nbytes for block in blocks)
+        for _, order, blocks in operator._chunks
+    )
+
+
+def memory_job(n_grids, quick):
+    """Bytes of the operator and of its dictionary, and of CSR; then the peak of a fit."""
+    from rkhs.data import RowSource
+    from rkhs.features import RandomBinning
+    from rkhs.kernels import Laplacian
+
+    X, y, X_test, y_test = table("covtype", quick)
+    warm_binning(y)
+    model = binning(y, n_grids, LENGTH_SCALE, RIDGE / len(X), COVTYPE_EPOCHS)
+    row = measure(model, X, y, X_test, y_test)
+    features = RandomBinning(n_grids, kernel=Laplacian(LENGTH_SCALE), random_state=0)
+    source = RowSource(X)
+    operator = features.fit_rows(source, np.ones(len(X)), np.float32).operator(source)
+    few = X[:QUICK_ROWS].astype(np.float64)
+    csr = features.transform(few)
+    csr_bytes = csr.data.nbytes + csr.indices.nbytes + csr.indptr.nbytes
+    entries = len(X) * n_grids
+    yield row | {
+        "operator": operator_bytes(operator) / entries,
+        "csr": csr_bytes / (len(few) * n_grids),
+        "dictionary": features.nbytes / entries,
+        "fit_extra": row["extra"] / entries,
+    }
+
+
+def memory(options):
+    """Bytes a row and grid, next to scipy's CSR."""
+    print("covtype, class 2 against the rest; bytes a row and grid. CSR: measured on the features")
+    print("of a few rows in float64 (8 bytes a value, 4 an index). Fit: what the peak grew by in a")
+    print("fit, all vectors and dictionaries included.")
+    print(
+        f"{'grids':>5s} {'kappa':>8s} {'operator':>8s} {'scipy CSR':>9s} {'dictionary':>10s}",
+        end="",
+    )
+    print(f" {'fit':>6s} {'fit GB':>7s} {'others':>8s}")
+    for n_grids in MEMORY_GRIDS[:1] if options.quick else MEMORY_GRIDS:
+        for row in apart(memory_job, n_grids=n_grids, quick=options.quick):
+            print(
+                f"{n_grids:5d} {row['kappa']:8,.0f} {row['operator']:8.2f} {row['csr']:9.2f} "
+                f"{row['dictionary']:10.2f} {row['fit_extra']:6.2f} {row['extra'] / 1e9:7.2f} "
+                f"{share(row['others']):>8s}",
+                flush=True,
+            )
+
+
+SECTIONS = {f.__name__: f for f in (figure5, covtype, bandwidth, memory)}
+JOBS = {f.__name__: f for f in (figure5_job, covtype_job, bandwidth_job, memory_job)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("sections", nargs="*", metavar="section", help=", ".join(SECTIONS))
+    parser.add_argument("--quick", action="store_true", help="2,000 rows of each table, small R")
+    parser.add_argument("--sets", nargs="+", default=SETS, choices=SETS, help="of figure5")
+    parser.add_argument("--largest", type=int, default=max(SIZES), help="R of figure5")
+    parser.add_argument("--longest", type=float, default=120.0, help="seconds of a fit of figure5")
+    parser.add_argument("--trees", type=int, default=TREES, help="of LightGBM on covtype")
+    options = parser.parse_args()
+    unknown = set(options.sections) - set(SECTIONS)
+    if unknown:
+        parser.error(f"no section {', '.join(unknown)}; there are {', '.join(SECTIONS)}")
+    if options.quick:
+        options.largest = min(options.largest, 64)
+    print(describe())
+    if options.quick:
+        print(f"--quick: {QUICK_ROWS:,} rows, little of everything, nothing is tuned; no results")
+    for name in options.sections or SECTIONS:
+        print(f"\n== {name}: {SECTIONS[name].__doc__}\n", flush=True)
+        SECTIONS[name](options)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--job"]:
+        for result in JOBS[sys.argv[2]](**json.loads(sys.argv[3])):
+            print(json.dumps(result), flush=True)
+    else:
+        main()
