@@ -14,7 +14,9 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from contextlib import suppress
+from functools import cache
 from itertools import product
 from types import SimpleNamespace
 
@@ -49,6 +51,15 @@ ROWS, GRIDS = 2**19, 64
 KAPPAS = [(100, np.uint16), (10_000, np.uint16), (10_000, np.uint32), (100_000, np.uint32)]
 COPIED_BYTES = 2**28
 
+# l1
+L1_SETS = ["ijcnn1", "cod_rna_train"]
+L1_SIZES = {"random binning": 256, "random Fourier": 1024}
+L1_ALPHA = 1e-4
+L1_PATH = [1e-3, 3e-4, 1e-4, 3e-5, 1e-5]
+L1_SECONDS = 60.0  # after which a run to the fixed objective ends
+L1_GAP = 0.01  # of the lowest objective seen, that the fixed one lies above it
+OPTIMUM_ROWS, OPTIMUM_GRIDS, OPTIMUM_ALPHA = 5000, 16, 1e-3
+
 # memory
 MEMORY_GRIDS = [64, 256]
 
@@ -56,6 +67,7 @@ MEMORY_GRIDS = [64, 256]
 # Tables, and models that are measured alike
 
 
+@cache
 def table(name, quick, all_classes=False):
     """Training and test rows: numeric columns standardised, 0/1 columns as they are."""
     from rkhs.datasets import load
@@ -123,14 +135,12 @@ def estimator(y, kernel, features, alpha, solver, **settings):
     return kind(kernel=kernel, features=features, alpha=alpha, solver=solver, **settings)
 
 
-def binning(y, n_grids, length_scale, alpha, epochs, tol=1e-3):
+def binning(y, n_grids, length_scale, alpha, epochs):
     from rkhs.features import RandomBinning
     from rkhs.kernels import Laplacian
-    from rkhs.solvers import ConjugateGradient
 
-    solver = ConjugateGradient(tol=tol)
-    kernel = Laplacian(length_scale)
-    return estimator(y, kernel, RandomBinning(n_grids), alpha, solver, max_epochs=epochs)
+    features, solver = RandomBinning(n_grids), "conjugate_gradient"
+    return estimator(y, Laplacian(length_scale), features, alpha, solver, max_epochs=epochs)
 
 
 def warm_binning(y):
@@ -143,7 +153,10 @@ def warm_binning(y):
 
 
 def apart(job, **arguments):
-    """Run a job of this file in a process of its own; its rows as they come."""
+    """Run a job of this file in a process of its own (a quick one here); its rows as they come."""
+    if arguments["quick"]:
+        yield from job(**arguments)
+        return
     command = [sys.executable, "-W", "ignore", __file__, "--job", job.__name__]
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
@@ -207,28 +220,38 @@ class BlockDiagonal:
         return KernelOperator(self.kernel, RowSource(X), RowSource(centers), np.float32)
 
 
+def features_of(method, size):
+    """The feature map of a method; None for the exact kernel."""
+    from rkhs.features import Nystrom, RandomBinning, RandomFourier
+
+    kinds = {"random binning": RandomBinning, "random Fourier": RandomFourier, "Nystrom": Nystrom}
+    return kinds[method](size) if method in kinds else None
+
+
+def median_distance(X):
+    """Of some pairs of rows, in the L1 norm."""
+    from scipy.spatial.distance import pdist
+
+    rows = np.random.default_rng(1).permutation(len(X))[:500]
+    return float(np.median(pdist(X[rows], "cityblock")))
+
+
 def figure5_model(method, size, length_scale, alpha, y):
-    from rkhs.features import Nystrom, RandomFourier
     from rkhs.kernels import Laplacian
     from rkhs.solvers import ConjugateGradient
 
     kernel = Laplacian(length_scale)
     if method == "block diagonal":
         return BlockDiagonal(kernel, size, alpha)
-    if method == "random binning":
-        return binning(y, size, length_scale, alpha, EPOCHS, TOL)
-    features = {"random Fourier": RandomFourier, "Nystrom": Nystrom}.get(method)
-    features = None if features is None else features(size)
-    return estimator(y, kernel, features, alpha, ConjugateGradient(tol=TOL), max_epochs=EPOCHS)
+    solver = ConjugateGradient(tol=TOL)
+    return estimator(y, kernel, features_of(method, size), alpha, solver, max_epochs=EPOCHS)
 
 
 def tune(method, X, y, quick):
     """Validation error, length scale and ridge: the best of a few on a subsample."""
-    from scipy.spatial.distance import pdist
-
     rows = np.random.default_rng(1).permutation(len(X))[:TUNING_ROWS]
     train, held_out = np.split(rows, [int(0.8 * len(rows))])
-    unit = float(np.median(pdist(X[rows[:500]], "cityblock")))
+    unit = median_distance(X)
     size = TUNING_SIZE.get(method, 256)
     choices = [(1 / 4, 0.1)] if quick else product(LENGTH_SCALES, RIDGES)
     found = []
@@ -239,17 +262,11 @@ def tune(method, X, y, quick):
     return min(found)
 
 
-def figure5_job(name, methods, sizes, longest, quick):
-    data = table(name, quick)
-    for method in methods:
-        for row in figure5_method(method, *data, sizes, longest, quick):
-            yield {"method": method} | row
-
-
-def figure5_method(method, X, y, X_test, y_test, sizes, longest, quick):
+def figure5_job(name, method, sizes, longest, quick):
     """Choices of one method, then its figures for each size."""
     from rkhs.compute import available_memory
 
+    X, y, X_test, y_test = table(name, quick)
     if method in ALL_ROWS:
         few = np.random.default_rng(2).permutation(len(X_test))[:ALL_ROWS_TEST]
         X_test, y_test = X_test[few], y_test[few]
@@ -298,17 +315,16 @@ def figure5(options):
 def figure5_rows(name, options):
     """Print a set's figures as they come; the rows of each method."""
     rows = {method: [] for method in METHODS}
-    settings = {"name": name, "longest": options.longest, "quick": options.quick}
-    settings["sizes"] = [size for size in SIZES if size <= options.largest]
-    # One method's memory must not be another's trouble, but in a quick run starts are dear.
-    for methods in [METHODS] if options.quick else [[method] for method in METHODS]:
-        for row in apart(figure5_job, methods=methods, **settings):
-            print(f"{row['method']:16s} ", end="")
+    sizes = [size for size in SIZES if size <= options.largest]
+    settings = {"sizes": sizes, "longest": options.longest, "quick": options.quick}
+    for method in METHODS:
+        for row in apart(figure5_job, name=name, method=method, **settings):
+            print(f"{method:16s} ", end="")
             if "validation" in row:
                 print(f"length scale {row['length_scale']:.3g}, ridge {row['ridge']:g} ", end="")
                 print(f"(held-out rows: {row['validation']:.3f})", flush=True)
                 continue
-            rows[row["method"]].append(row)
+            rows[method].append(row)
             kappa = f"{row['kappa']:.0f}" if "kappa" in row else ""
             print(
                 f"{row['size']:6d} {row['rows']:8,d} {row['test_rows']:7,d} {row['error']:8.3f} "
@@ -342,12 +358,11 @@ def verdict(fourier, binned):
 # The full covtype table against boosted trees
 
 
-def covtype_job(all_classes, leaves, trees, quick):
+def covtype_job(all_classes, n_grids, leaves, trees, quick):
     """Random binning, or LightGBM if a number of leaves is given."""
     X, y, X_test, y_test = table("covtype", quick, all_classes)
     if leaves is None:
         warm_binning(y)
-        n_grids = 16 if quick else N_GRIDS
         model = binning(y, n_grids, LENGTH_SCALE, RIDGE / len(X), COVTYPE_EPOCHS)
     else:
         from lightgbm import LGBMClassifier
@@ -360,7 +375,8 @@ def covtype_job(all_classes, leaves, trees, quick):
 
 def covtype(options):
     """Test error, seconds and memory on the full training set."""
-    print(f"random binning: {N_GRIDS} grids, length scale {LENGTH_SCALE:g}, alpha = {RIDGE:g} / n,")
+    n_grids = 16 if options.quick else N_GRIDS
+    print(f"random binning: {n_grids} grids, length scale {LENGTH_SCALE:g}, alpha = {RIDGE:g} / n,")
     print(f"{COVTYPE_EPOCHS} steps of conjugate gradients; squared error, one against the rest")
     for all_classes in (False, True):
         trees = min(options.trees, 20) if options.quick else options.trees
@@ -372,8 +388,8 @@ def covtype(options):
         # The slow problem is not also measured with few leaves.
         for leaves in [None, *(LEAVES[:1] if all_classes else LEAVES)]:
             label = f"LightGBM, {trees} trees, {leaves} leaves" if leaves else "random binning"
-            arguments = {"all_classes": all_classes, "leaves": leaves, "trees": trees}
-            for row in apart(covtype_job, **arguments, quick=options.quick):
+            settings = {"n_grids": n_grids, "leaves": leaves, "trees": trees}
+            for row in apart(covtype_job, all_classes=all_classes, **settings, quick=options.quick):
                 if "kappa" in row:
                     label += f", kappa {row['kappa']:,.0f}"
                 print(
@@ -520,6 +536,164 @@ def bandwidth(options):
         )
 
 
+# Sparse models
+
+
+def l1_model(y, method, size, length_scale, alpha, loss="log_loss", scheme="grid", **settings):
+    from rkhs.kernels import Laplacian
+    from rkhs.solvers import CoordinateDescent
+
+    solver = CoordinateDescent(tol=settings.pop("tol", 1e-3), scheme=scheme)
+    settings = {"penalty": "l1", "loss": loss} | settings
+    kernel = Laplacian(length_scale)
+    return estimator(y, kernel, features_of(method, size), alpha, solver, **settings)
+
+
+def l1_speed_job(name, method, scheme, n_jobs, quick):
+    """Seconds and objective after each epoch."""
+    X, y, _, _ = table(name, quick)
+    length_scale = median_distance(X) / 4
+    size, seconds = (16, 0.5) if quick else (L1_SIZES[method], L1_SECONDS)
+    settings = {"scheme": scheme, "n_jobs": n_jobs, "time_budget": seconds}
+    l1_model(y, method, 4, length_scale, L1_ALPHA, **settings, max_epochs=2).fit(X, y)
+    model = l1_model(y, method, size, length_scale, L1_ALPHA, **settings)
+    with neighbours() as others:
+        model.fit(X, y)
+    history = [(row["seconds"], row["objective"]) for row in model.history_]
+    yield {"history": history, "others": others.share}
+
+
+def l1_path_job(name, quick):
+    """The model with all features, then those of a path of penalties."""
+    X, y, X_test, y_test = table(name, quick)
+    size = 16 if quick else L1_SIZES["random binning"]
+    length_scale = median_distance(X) / 4
+    warm_binning(y)
+    dense = binning(y, size, length_scale, RIDGE / len(X), EPOCHS)
+    row = measure(dense, X, y, X_test, y_test)
+    n_features = dense.features_.n_outputs
+    yield row | {"label": "l2, squared error", "used": n_features, "of": n_features}
+    model = l1_model(y, "random binning", size, length_scale, L1_PATH[0], warm_start=True)
+    for alpha in L1_PATH[:2] if quick else L1_PATH:
+        row = measure(model.set_params(alpha=alpha), X, y, X_test, y_test)
+        used = int(np.count_nonzero(model.expansion_.coef))
+        yield row | {"label": f"l1, alpha {alpha:g}", "used": used, "of": n_features}
+
+
+def l1_optimum_job(quick):
+    """The objective that we reach, and the one of scikit-learn on the same features."""
+    from sklearn.linear_model import Lasso, LogisticRegression
+
+    X, y, _, _ = table("ijcnn1", quick)
+    X, y = X[:OPTIMUM_ROWS], y[:OPTIMUM_ROWS]
+    sign, alpha = np.where(y > 0, 1.0, -1.0), OPTIMUM_ALPHA
+    losses = {
+        "squared_error": lambda f: 0.5 * np.mean((f - sign) ** 2),
+        "log_loss": lambda f: np.mean(np.logaddexp(0.0, -sign * f)),
+    }
+    lasso = Lasso(alpha=alpha, fit_intercept=False, tol=1e-8, max_iter=100_000)
+    liblinear = LogisticRegression(
+        l1_ratio=1, solver="liblinear", C=1 / (alpha * len(X)), fit_intercept=False, tol=1e-6
+    )
+    peers = ("squared_error", "Lasso", lasso), ("log_loss", "LIBLINEAR", liblinear)
+    for loss, name, peer in peers:
+        model = l1_model(
+            y, "random binning", OPTIMUM_GRIDS, median_distance(X) / 4, alpha, loss, tol=1e-4
+        )
+        model.fit(X, y)
+        Z = model.features_.transform(X.astype(np.float64))
+        w = peer.fit(Z, sign).coef_.ravel()
+        ours = losses[loss](model.decision_function(X)) + alpha * _size(model.expansion_.coef)
+        theirs = losses[loss](Z @ w) + alpha * _size(w)
+        row = {"loss": loss, "peer": name, "rows": len(X)}
+        yield row | {"ours": ours, "theirs": theirs}
+
+
+def _size(coef):
+    return float(np.abs(coef).sum())
+
+
+def l1(options):
+    """Coordinate descent: threads (the paper's figure 6), the path, and the optimum."""
+    from rkhs.datasets import load
+
+    sizes = ", ".join(f"{method} R = {size}" for method, size in L1_SIZES.items())
+    print(f"Length scale: a quarter of the median L1 distance; log loss; {sizes}.")
+    print("Seconds to an objective are the solver's alone, after the features.")
+    for name in L1_SETS[:1] if options.quick else L1_SETS:
+        try:
+            load(name)
+        except ValueError:
+            print(f"\n{name} is not in the folder")
+            continue
+        l1_speed(name, options)
+        print(f"\n{name}: the path, random binning")
+        print(f"{'model':20s} {'used':>10s} {'of':>10s} {'share':>8s} {'error %':>8s}", end="")
+        print(f" {'fit s':>7s} {'predict s':>9s} {'others':>8s}")
+        for row in apart(l1_path_job, name=name, quick=options.quick):
+            print(
+                f"{row['label']:20s} {row['used']:10,d} {row['of']:10,d} "
+                f"{share(row['used'] / row['of']):>8s} {row['error']:8.3f} {row['fit']:7.2f} "
+                f"{row['predict']:9.3f} {share(row['others']):>8s}",
+                flush=True,
+            )
+    print(f"\nijcnn1: the optimum on the same {OPTIMUM_GRIDS} grids, alpha {OPTIMUM_ALPHA:g}")
+    for row in apart(l1_optimum_job, quick=options.quick):
+        print(
+            f"{row['loss']:14s} {row['rows']:,} rows: ours {row['ours']:.8f}, {row['peer']} "
+            f"{row['theirs']:.8f}, difference {row['ours'] / row['theirs'] - 1:+.1e}",
+            flush=True,
+        )
+
+
+def l1_speed(name, options):
+    """Seconds to an objective that is fixed for each kind of features."""
+    print(
+        f"\n{name}: to an objective {share(L1_GAP).strip()} above the lowest seen, alpha ", end=""
+    )
+    print(f"{L1_ALPHA:g}, at most {L1_SECONDS:g} s")
+    print(
+        f"{'features':16s} {'scheme':8s} {'objective':>9s} {'1 thread s':>10s} {'2 s':>8s}", end=""
+    )
+    print(f" {'times':>6s} {'epochs':>6s} {'others':>8s}")
+    for method in L1_SIZES:
+        runs = {
+            (scheme, n_jobs): row
+            for scheme, n_jobs in product(("grid", "random"), (1, 2))
+            for row in apart(
+                l1_speed_job,
+                name=name,
+                method=method,
+                scheme=scheme,
+                n_jobs=n_jobs,
+                quick=options.quick,
+            )
+        }
+        points = [objective for row in runs.values() for _, objective in row["history"]]
+        target = (1 + L1_GAP) * min(points, default=np.nan)
+        for scheme in ("grid", "random"):
+            both = [runs[key] for key in ((scheme, 1), (scheme, 2)) if key in runs]
+            reached = [first_below(row["history"], target) for row in both]
+            if len(reached) < 2 or None in reached:
+                lowest = min((o for row in both for _, o in row["history"]), default=np.nan)
+                print(f"{method:16s} {scheme:8s} {target:9.5f} not reached (lowest {lowest:.5f})")
+                continue
+            (one, epochs), (two, _) = reached
+            print(
+                f"{method:16s} {scheme:8s} {target:9.5f} {one:10.3f} {two:8.3f} {one / two:6.2f} "
+                f"{epochs:6d} {share(max(row['others'] for row in both)):>8s}",
+                flush=True,
+            )
+
+
+def first_below(history, target):
+    """Seconds and number of the first epoch with such an objective, or None."""
+    for epoch, (seconds, objective) in enumerate(history, 1):
+        if objective <= target:
+            return seconds, epoch
+    return None
+
+
 # Bytes
 
 
@@ -576,8 +750,8 @@ def memory(options):
             )
 
 
-SECTIONS = {f.__name__: f for f in (figure5, covtype, bandwidth, memory)}
-JOBS = {f.__name__: f for f in (figure5_job, covtype_job, bandwidth_job, memory_job)}
+SECTIONS = {f.__name__: f for f in (figure5, covtype, bandwidth, l1, memory)}
+JOBS = {name: f for name, f in globals().items() if name.endswith("_job")}
 
 
 def main():
@@ -596,7 +770,8 @@ def main():
         options.largest = min(options.largest, 64)
     print(describe())
     if options.quick:
-        print(f"--quick: {QUICK_ROWS:,} rows, little of everything, nothing is tuned; no results")
+        print(f"--quick: {QUICK_ROWS:,} rows, small sizes, nothing tuned, one process: no results")
+        warnings.simplefilter("ignore")
     for name in options.sections or SECTIONS:
         print(f"\n== {name}: {SECTIONS[name].__doc__}\n", flush=True)
         SECTIONS[name](options)
