@@ -2,7 +2,8 @@
 
 import time
 import warnings
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from sklearn.exceptions import ConvergenceWarning
 
@@ -66,3 +67,39 @@ def run(
     if monitor.best_state is not None:
         state = monitor.best_state
     return Fit(solver.finish(problem, state), state, result, monitor.history)
+
+
+def path(
+    problem: Problem, solver: Solver, alphas: Iterable[float], max_epochs: int | None = None
+) -> Iterator[Fit]:
+    """Solve a problem for one `alpha` after the other, each from the last one's coefficients.
+
+    From the largest to the smallest is fastest: with the L1 penalty few coefficients are not
+    zero at first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rkhs.data import RowSource
+    >>> from rkhs.driver import path
+    >>> from rkhs.features import RandomBinning
+    >>> from rkhs.losses import SquaredError
+    >>> from rkhs.problem import Problem
+    >>> from rkhs.solvers import CoordinateDescent
+    >>> X = np.linspace(0, 6, 500)[:, None]
+    >>> source, weight = RowSource(X), np.full(500, 1 / 500)
+    >>> features = RandomBinning(16, random_state=0).fit_rows(source, weight, np.float32)
+    >>> problem = Problem(
+    ...     features.kernel_, SquaredError(), features, 0.1, source, np.sin(X), weight,
+    ...     features.operator(source), penalty="l1",
+    ... )
+    >>> fits = list(path(problem, CoordinateDescent(), [0.1, 0.01, 0.001]))
+    >>> counts = [np.count_nonzero(fit.state.coef) for fit in fits]
+    >>> bool(counts[0] < counts[1] < counts[2])
+    True
+    """
+    for alpha in alphas:
+        problem = replace(problem, alpha=float(alpha))
+        fit = run(problem, solver, max_epochs=max_epochs)
+        yield fit
+        problem = replace(problem, start=fit.state.coef.copy())

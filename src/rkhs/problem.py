@@ -20,7 +20,7 @@ class Problem:
     With features, f = Z w and ||f||^2 = w.w. Without, f = K a over all rows and
     ||f||^2 = a.Ka. `adjoint` and `squared_norm` hide the difference from solvers: the
     gradient of the loss is Z.T v in the first case and, in the kernel's own geometry, v
-    itself in the second.
+    itself in the second. The penalty "l1" is ``alpha sum_j |w_j|`` instead, with features only.
 
     Parameters
     ----------
@@ -42,6 +42,7 @@ class Problem:
     n_jobs : int or None
     start : array or None
         Coefficients to start from.
+    penalty : {"l2", "l1"}
     """
 
     kernel: Kernel
@@ -56,6 +57,7 @@ class Problem:
     memory: int = 2**31
     n_jobs: int | None = None
     start: np.ndarray | None = None
+    penalty: str = "l2"
 
     @cached_property
     def coef_shape(self) -> tuple[int, int]:
@@ -86,8 +88,13 @@ class Problem:
     def objective(self, coef, f=None) -> float:
         """The value that is minimised."""
         f = self.evaluate(coef) if f is None else f
-        value = self.loss.value(f, self.target, self.weight)
-        return value + 0.5 * self.alpha * self.squared_norm(coef, f)
+        return self.loss.value(f, self.target, self.weight) + self.penalty_value(coef, f)
+
+    def penalty_value(self, coef, f) -> float:
+        """What the penalty adds to the objective, given both forms of f."""
+        if self.penalty == "l1":
+            return self.alpha * float(np.abs(coef).sum())
+        return 0.5 * self.alpha * self.squared_norm(coef, f)
 
     def expansion(self, coef) -> Expansion:
         """The fitted function; rows without a coefficient are left out."""

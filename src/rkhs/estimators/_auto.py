@@ -2,9 +2,9 @@
 
 | what | rule |
 |---|---|
-| features | none (the kernel's whole space) up to 2,000 rows; beyond, or for a solver that needs features, `Nystrom` |
+| features | none (the kernel's whole space) up to 2,000 rows; beyond, or for a solver that needs features or penalty="l1", `Nystrom` |
 | centres of "nystrom" | 8 sqrt(n), between 500 and 10,000, their matrices within a quarter of the memory |
-| solver | `Exact` without features, up to 2,000 rows (500 for softmax, whose outputs are solved together); else by the loss: `ConjugateGradient` for the squared error, `NewtonCG` for other smooth losses, `SGD` for losses with a kink |
+| solver | `CoordinateDescent` for penalty="l1"; `Exact` without features, up to 2,000 rows (500 for softmax, whose outputs are solved together); else by the loss: `ConjugateGradient` for the squared error, `NewtonCG` for other smooth losses, `SGD` for losses with a kink |
 | alpha | 1 / n, n the sum of the sample weights: scikit-learn's ``KernelRidge(alpha=1)`` and ``SVC(C=1)`` |
 | length scale | per column the standard deviation, times the median distance (see `rkhs.kernels`) |
 """
@@ -17,7 +17,15 @@ from rkhs.compute import available_memory
 from rkhs.features import FEATURES, FeatureMap, Nystrom
 from rkhs.losses import Loss
 from rkhs.registry import build
-from rkhs.solvers import SGD, SOLVERS, ConjugateGradient, Exact, NewtonCG, Solver
+from rkhs.solvers import (
+    SGD,
+    SOLVERS,
+    ConjugateGradient,
+    CoordinateDescent,
+    Exact,
+    NewtonCG,
+    Solver,
+)
 
 SMALL = 2000
 SMALL_COUPLED = 500
@@ -26,13 +34,13 @@ _BINARY_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
 def choose(
-    n_rows: int, loss: Loss, features, solver, memory: int, random_state, tol
+    n_rows: int, loss: Loss, features, solver, memory: int, random_state, tol, penalty="l2"
 ) -> tuple[FeatureMap | None, Solver]:
     """Feature map (unfitted) and solver for names, objects, None and "auto"."""
     small = n_rows <= SMALL
     kind = SOLVERS.get(solver) if isinstance(solver, str) else type(solver)
     wants_whole_space = kind is Exact
-    needs_features = getattr(kind, "needs_features", False)
+    needs_features = penalty == "l1" or getattr(kind, "needs_features", False)
     if isinstance(features, str) and features == "auto":
         whole_space = (small and not needs_features) or wants_whole_space
         features = None if whole_space else "nystrom"
@@ -47,7 +55,7 @@ def choose(
     if isinstance(solver, str) and solver == "auto":
         exact = features is None and n_rows <= (SMALL_COUPLED if loss.coupled else SMALL)
         exact = exact or (features is None and loss.curvature is None)  # nothing else could
-        kind = _solver_for(loss, exact)
+        kind = CoordinateDescent if penalty == "l1" else _solver_for(loss, exact)
         solver = kind() if tol is None else kind(tol=tol)
     else:
         given = {} if tol is None else {"tol": tol}

@@ -31,6 +31,9 @@ SHARED_PARAMETERS = """kernel : str or Kernel, default="gaussian"
     solver : str, Solver or "auto", default="auto"
     alpha : float or "auto", default="auto"
         Weight of the penalty ``alpha/2 ||f||^2`` next to the mean loss; "auto" is 1 / n.
+    penalty : {"l2", "l1"}, default="l2"
+        "l1" is ``alpha sum_j |w_j|`` over the coefficients of features instead: it makes many
+        of them zero.
     length_scale : "auto", "median", float or array of shape (n_columns,), default="auto"
         For a kernel given by name. "auto" gives each column a scale of its own from its
         standard deviation; "median" one scale for all (images, one-hot columns).
@@ -70,6 +73,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         features="auto",
         solver="auto",
         alpha="auto",
+        penalty="l2",
         length_scale="auto",
         max_epochs=None,
         time_budget=None,
@@ -88,6 +92,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         self.features = features
         self.solver = solver
         self.alpha = alpha
+        self.penalty = penalty
         self.length_scale = length_scale
         self.max_epochs = max_epochs
         self.time_budget = time_budget
@@ -104,6 +109,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
     def _check_parameters(self):
         if self.alpha != "auto" and not (_is_number(self.alpha) and 0 <= self.alpha < np.inf):
             raise ValueError(f'alpha must be "auto" or a number >= 0, got {self.alpha!r}.')
+        if self.penalty not in ("l2", "l1"):
+            raise ValueError(f'penalty must be "l2" or "l1", got {self.penalty!r}.')
         if self.time_budget is not None and not (
             _is_number(self.time_budget) and self.time_budget > 0
         ):
@@ -158,7 +165,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         seed = new_seed(self.random_state)
         kernel = self._build_kernel()
         features, solver = choose(
-            X.shape[0], loss, self.features, self.solver, memory, seed, self.tol
+            X.shape[0], loss, self.features, self.solver, memory, seed, self.tol, self.penalty
         )
         if features is not None and features.kernel is not None and self.kernel != "gaussian":
             raise ValueError(
@@ -166,7 +173,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
                 "once, to the estimator."
             )
         alpha = 1.0 / float(weight.sum()) if self.alpha == "auto" else float(self.alpha)
-        solver.check(loss, features, alpha)
+        solver.check(loss, features, alpha, self.penalty)
         dtype = np.dtype(solver.dtype if self.dtype == "auto" else _DTYPES[self.dtype])
         train, held_out = self._split(RowSource(X), weight, seed)
         source = RowSource(X, train)
@@ -265,6 +272,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             memory=free // 2,
             n_jobs=self.n_jobs,
             start=start,
+            penalty=self.penalty,
         )
 
     def _warm_start(self, features, kernel, source, weight, target, seed):

@@ -1,6 +1,7 @@
 """Random binning features."""
 
 import weakref
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rkhs.compute import BinTable, IndependentDraw, slices, tile_map
 from rkhs.data import RowSource
+from rkhs.expansion import FeatureExpansion
 from rkhs.features._base import FeatureMap, sample_rows
 from rkhs.kernels import Laplacian
 from rkhs.kernels._length_scale import weighted_median
@@ -20,6 +22,7 @@ _LARGEST = 1e3  # of a coordinate, in units of the sample's largest deviation
 _LARGEST_INVERSE = 1e6  # of a bin's width in that unit: bin numbers stay within 32 bits
 _SPARSE_SHARE = 0.15  # of rows with another value than the usual, up to which they are listed
 _ENTRY_BITS = 16  # of the 64 that rows are sorted by
+_UNUSED_SHARE = 0.1  # of bins without a coefficient, above which a function drops them
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -283,6 +286,20 @@ class RandomBinning(FeatureMap):
     def operator(self, source, dtype=np.float32, keep_bytes=0, n_jobs=None):
         chunks = getattr(self, "_training", {}).get(source, ())
         return BinnedOperator(self, source, chunks, dtype, n_jobs)
+
+    def expansion(self, coef):
+        """The function with these coefficients; bins without one are left out if there are many."""
+        used = np.any(coef != 0, axis=1)
+        if len(used) - np.count_nonzero(used) <= _UNUSED_SHARE * len(used):
+            return super().expansion(coef)
+        return FeatureExpansion(self._with_bins(used), np.ascontiguousarray(coef[used]))
+
+    def _with_bins(self, used):
+        """The same grids with some of the bins: rows in the others get no entry."""
+        few = copy(self)  # without tables and training rows
+        few.starts_ = np.concatenate([[0], np.cumsum(used)])[self.starts_]
+        few.keys_ = self.keys_[used]
+        return few
 
     def sparse_rows(self, source, rows, dtype, n_jobs=None):
         """Features of rows of a source, a CSR matrix."""

@@ -76,6 +76,36 @@ class BinnedOperator(Operator):
                 blocks = self._map.find(self._source, rows, self.n_jobs)
             yield rows, order, blocks
 
+    @property
+    def starts(self) -> np.ndarray:
+        """Where each grid's bins begin among the columns, and where the last one's end."""
+        return self._starts
+
+    @property
+    def value(self) -> float:
+        """Of every entry."""
+        return self._value
+
+    def hold(self) -> tuple[np.ndarray, list[tuple[slice, list[np.ndarray]]]]:
+        """Keep the bin numbers of all rows, and give them out.
+
+        Returns
+        -------
+        order : array of shape (rows,)
+            Row numbers in the order that bins are kept in.
+        chunks : list of (slice, list of array)
+            A run of that order, and for each grid its rows' bin numbers; an unknown bin is
+            one after the grid's last.
+        """
+        self._chunks = list(self._each_chunk())
+        orders, chunks = [], []
+        for rows, order, blocks in self._chunks:
+            length = rows.stop - rows.start
+            orders.append(rows.start + (np.arange(length) if order is None else order))
+            bins = {g: row for block in blocks for g, row in zip(*block[:2], strict=True)}
+            chunks.append((rows, [bins[g] for g in range(len(self._starts) - 1)]))
+        return np.concatenate(orders), chunks
+
     def matmat(self, W):
         from rkhs.compute import _bin_loops
 
@@ -112,8 +142,8 @@ class BinnedOperator(Operator):
             fill(out, 0.0, self.n_jobs)
         single = V.shape[1] == 1
         for chunk, order, blocks in self._each_chunk():
-            part = np.ascontiguousarray(V[chunk] if order is None else V[chunk][order])
-            part *= self.dtype.type(self._value)
+            part = V[chunk] if order is None else V[chunk][order]
+            part = np.multiply(part, self.dtype.type(self._value), order="C")
 
             def add(block, part=part):
                 grids, bins, complete = block

@@ -2,16 +2,26 @@
 
 from rkhs.solvers._base import Solver
 from rkhs.solvers._conjugate_gradient import ConjugateGradient
+from rkhs.solvers._coordinate_descent import CoordinateDescent
 from rkhs.solvers._exact import Exact
 from rkhs.solvers._newton_cg import NewtonCG
 from rkhs.solvers._stochastic import SGD, Pegasos
 
-__all__ = ["SGD", "ConjugateGradient", "Exact", "NewtonCG", "Pegasos", "Solver"]
+__all__ = [
+    "SGD",
+    "ConjugateGradient",
+    "CoordinateDescent",
+    "Exact",
+    "NewtonCG",
+    "Pegasos",
+    "Solver",
+]
 
 SOLVERS: dict[str, type[Solver]] = {
     "exact": Exact,
     "conjugate_gradient": ConjugateGradient,
     "newton_cg": NewtonCG,
+    "coordinate_descent": CoordinateDescent,
     "sgd": SGD,
     "pegasos": Pegasos,
 }

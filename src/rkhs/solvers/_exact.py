@@ -71,7 +71,7 @@ class Exact(Solver):
             dual, converged = _newton(problem, gram, target, weight, self.tol)
         coef = np.zeros(problem.coef_shape)
         if problem.features is not None:
-            coef = np.asarray(rows, dtype=np.float64).T @ dual
+            coef = rows.T @ dual
         else:
             coef[used] = dual
         f = gram @ dual

@@ -92,7 +92,7 @@ def _replace(state, **changes):
     return _NewtonState(**{**vars(state), **changes})
 
 
-def _hessian(problem, f):
+def weighted_hessian(problem, f):
     """The weighted Hessian of the loss at f, as `Operator.gram` takes it."""
     loss, target, weight = problem.loss, problem.target, problem.weight[:, None]
     if not loss.coupled:
@@ -102,7 +102,7 @@ def _hessian(problem, f):
 
 def _search_features(solver, problem, state, gradient):
     """Newton direction in coordinates where the norm is the Euclidean one."""
-    hessian = _hessian(problem, state.f)
+    hessian = weighted_hessian(problem, state.f)
     precondition = lambda r: r  # noqa: E731
     if state.preconditioner is not None:
         curvature = problem.loss.second_derivative(state.f, problem.target)
