@@ -1,5 +1,13 @@
 """Row sources: where blocks of rows come from."""
 
-from rkhs.data._rows import RowSource, refuse_text, row_keys
+from rkhs.data._categories import encode_categories, extends, learn_categories, refuse_text
+from rkhs.data._rows import RowSource, row_keys
 
-__all__ = ["RowSource", "refuse_text", "row_keys"]
+__all__ = [
+    "RowSource",
+    "encode_categories",
+    "extends",
+    "learn_categories",
+    "refuse_text",
+    "row_keys",
+]

@@ -20,6 +20,8 @@ class RowSource:
     X : array, memory map or sparse matrix of shape (rows, columns)
     rows : array of int, optional
         Which rows of X, and in which order; all by default.
+    categories : list, optional
+        Of the columns whose numbers are codes of categories (see `learn_categories`).
 
     Examples
     --------
@@ -29,11 +31,12 @@ class RowSource:
     array([[0., 0., 1.]])
     """
 
-    def __init__(self, X, rows=None):
+    def __init__(self, X, rows=None, categories=None):
         self._X = X.tocsr() if sparse.issparse(X) else X
         self._rows = None if rows is None else np.asarray(rows)
         count = X.shape[0] if self._rows is None else len(self._rows)
         self.shape = (count, X.shape[1])
+        self.categories = categories
 
     def __len__(self):
         return self.shape[0]
@@ -44,6 +47,13 @@ class RowSource:
             rows = self._rows[rows]
         block = self._X[rows]
         return block.toarray() if sparse.issparse(block) else np.asarray(block)
+
+    @property
+    def categorical(self) -> np.ndarray:
+        """Which columns hold codes, where only equal or different means something."""
+        if self.categories is None:
+            return np.zeros(self.shape[1], bool)
+        return np.array([known is not None for known in self.categories])
 
     @property
     def is_sparse(self) -> bool:
@@ -60,29 +70,6 @@ class RowSource:
         if dtype.kind != "f" or dtype.itemsize < 4:
             dtype = np.result_type(dtype, np.float32)  # small integers are exact in float32
         return np.array(block, dtype, order="C")
-
-
-def refuse_text(X) -> None:
-    """Say which columns of a data frame hold text, before NumPy says only that one does."""
-    dtypes = getattr(X, "dtypes", None)
-    names = list(getattr(X, "columns", []))
-    if dtypes is None or len(names) != len(list(dtypes)):
-        return
-    text = [
-        name
-        for name, dtype in zip(names, dtypes, strict=True)
-        if str(dtype).lower().startswith(("str", "categor", "enum"))
-        or (str(dtype).lower() == "object" and _holds_text(X[name]))
-    ]
-    if text:
-        raise ValueError(
-            f"Text in column {', '.join(map(repr, text))}: a kernel needs numbers. Encode it "
-            "first, for example with sklearn.preprocessing.OneHotEncoder in a ColumnTransformer."
-        )
-
-
-def _holds_text(column) -> bool:
-    return any(isinstance(value, str) for value in column)
 
 
 def row_keys(source: RowSource, seed: int) -> np.ndarray:

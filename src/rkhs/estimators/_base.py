@@ -8,10 +8,18 @@ from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from rkhs.data import RowSource, row_keys
+from rkhs.data import (
+    RowSource,
+    encode_categories,
+    extends,
+    learn_categories,
+    refuse_text,
+    row_keys,
+)
 from rkhs.driver import run
 from rkhs.estimators._auto import choose, parse_memory
 from rkhs.estimators._progress import progress_for
+from rkhs.features import FEATURES
 from rkhs.features._base import new_seed, sample_rows
 from rkhs.kernels import KERNELS, Kernel
 from rkhs.losses import LOSSES, Loss
@@ -27,7 +35,8 @@ SHARED_PARAMETERS = """kernel : str or Kernel, default="gaussian"
         Name in snake_case, or a kernel built by hand with its own length scale.
     loss : str or Loss
     features : str, FeatureMap, None or "auto", default="auto"
-        None is the kernel's whole space, with every training row a centre.
+        None is the kernel's whole space, with every training row a centre. "random_binning"
+        also takes categorical and text columns of data frames, as they are.
     solver : str, Solver or "auto", default="auto"
     alpha : float or "auto", default="auto"
         Weight of the penalty ``alpha/2 ||f||^2`` next to the mean loss; "auto" is 1 / n.
@@ -158,8 +167,22 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             raise ValueError("All sample weights are zero: no row counts. Give positive weights.")
         return weight
 
-    def _fit(self, X, target, weight, loss, y, sample_weight):
-        """Fit the function to targets (rows, outputs); returns self."""
+    def _coded(self, X):
+        """A table to fit to, with codes for the categories if the features take them."""
+        kind = FEATURES.get(self.features) if isinstance(self.features, str) else self.features
+        if not getattr(kind, "takes_categories", False):
+            refuse_text(X)
+            self.categories_ = None
+            return X
+        known = getattr(self, "categories_", None) if self.warm_start else None
+        X, self.categories_ = learn_categories(X, known)
+        return X
+
+    def _fit(self, X, target, weight, loss, y, sample_weight, table):
+        """Fit the function to targets (rows, outputs); returns self.
+
+        `table` is X before its categories became codes, as callbacks may want to predict it.
+        """
         self._check_parameters()
         memory = parse_memory(self.memory_limit)
         seed = new_seed(self.random_state)
@@ -176,7 +199,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         solver.check(loss, features, alpha, self.penalty)
         dtype = np.dtype(solver.dtype if self.dtype == "auto" else _DTYPES[self.dtype])
         train, held_out = self._split(RowSource(X), weight, seed)
-        source = RowSource(X, train)
+        source = RowSource(X, train, self.categories_)
         validation = None
         if held_out is not None:
             validation = Validation(RowSource(X, held_out), target[held_out], weight[held_out])
@@ -188,7 +211,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         with self._progress():
             context = self._init_callback_context(max_subtasks=max_epochs)
             metadata = None if sample_weight is None else {"sample_weight": sample_weight}
-            told = {"estimator": self, "X": X, "y": y, "metadata": metadata}
+            rows = X if self.categories_ is None else table
+            told = {"estimator": self, "X": rows, "y": y, "metadata": metadata}
             context.call_on_fit_task_begin(**told)
             epochs = []
 
@@ -289,10 +313,14 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             return None
         if features is not None and features.kernel is not None:
             kernel = build(features.kernel, KERNELS, Kernel, "kernel", length_scale="auto")
+        if not extends(source.categories, getattr(last_map, "categories_", None)):
+            return None
         # The kernel that is asked for must mean the same on these rows as the last one did.
         sample, sample_weight = sample_rows(source, weight, seed)
-        now = kernel.resolve(sample, sample_weight)
-        few = sample[:: -(-len(sample) // 200)]
+        now = kernel.resolve(sample, sample_weight, source.categorical)
+        few = sample[:: -(-len(sample) // 200)].copy()
+        # A category against all others: a difference of one, as between any two.
+        few[:, source.categorical] = (few != few[0])[:, source.categorical]
         if np.abs(now(few) - last_kernel(few)).mean() > _SAME_KERNEL:
             return None
         return last_map, last_kernel, coef
@@ -336,6 +364,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
 
     def _decision_values(self, X) -> np.ndarray:
         check_is_fitted(self, "expansion_")
+        if self.categories_ is not None:
+            X = encode_categories(X, self.categories_, self)
         X = validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False)
         return self.expansion_.evaluate(RowSource(X), self.n_jobs)
 

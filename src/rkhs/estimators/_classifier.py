@@ -8,7 +8,6 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from rkhs.data import refuse_text
 from rkhs.estimators._base import SHARED_PARAMETERS, KernelMachine
 from rkhs.losses import Softmax
 
@@ -50,6 +49,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         Why the fit ended, in a sentence.
     kernel_, loss_, features_, solver_, alpha_
         What was used, with every "auto" replaced.
+    categories_ : list or None
+        For each column None, or the categories of a categorical one; None without any.
     n_iter_, n_features_in_, feature_names_in_
 
     Examples
@@ -122,8 +123,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         sample_weight : array of shape (rows,), optional
             A row of weight w counts like w copies of it.
         """
-        refuse_text(X)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype="numeric")
+        table = X
+        X, y = validate_data(self, self._coded(X), y, accept_sparse="csr", dtype="numeric")
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         weight = self._checked_weight(sample_weight, X)
@@ -142,7 +143,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         if self.loss == "log_loss" and len(self.classes_) > 2:
             loss = Softmax()
         target = loss.encode(codes, len(self.classes_))
-        return self._fit(X, target, weight, loss, y, sample_weight)
+        return self._fit(X, target, weight, loss, y, sample_weight, table)
 
     def decision_function(self, X):
         """Decision values: (rows,) for two classes, positive for the second; else a column each."""

@@ -4,7 +4,6 @@ from sklearn.base import RegressorMixin
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import validate_data
 
-from rkhs.data import refuse_text
 from rkhs.estimators._base import SHARED_PARAMETERS, KernelMachine
 
 
@@ -34,6 +33,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         Why the fit ended, in a sentence.
     kernel_, loss_, features_, solver_, alpha_
         What was used, with every "auto" replaced.
+    categories_ : list or None
+        For each column None, or the categories of a categorical one; None without any.
     n_iter_, n_features_in_, feature_names_in_
 
     Examples
@@ -58,14 +59,20 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         sample_weight : array of shape (rows,), optional
             A row of weight w counts like w copies of it.
         """
-        refuse_text(X)
+        table = X
         X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype="numeric", y_numeric=True, multi_output=True
+            self,
+            self._coded(X),
+            y,
+            accept_sparse="csr",
+            dtype="numeric",
+            y_numeric=True,
+            multi_output=True,
         )
         weight = self._checked_weight(sample_weight, X)
         self._one_output = y.ndim == 1
         target = y.reshape(len(y), -1).astype("float64")
-        return self._fit(X, target, weight, self._build_loss(), y, sample_weight)
+        return self._fit(X, target, weight, self._build_loss(), y, sample_weight, table)
 
     def predict(self, X):
         """The fitted function on each row: (rows,), or (rows, outputs) if y had columns."""

@@ -8,7 +8,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from rkhs.compute import slices, tile_map, uniform
-from rkhs.data import RowSource, refuse_text
+from rkhs.data import RowSource, learn_categories, refuse_text
 from rkhs.expansion import FeatureExpansion
 from rkhs.kernels import KERNELS, Gaussian, Kernel
 from rkhs.kernels._length_scale import SAMPLE
@@ -52,6 +52,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     size_parameter = ""
     is_sparse = False
+    takes_categories = False
     default_kernel: type[Kernel] = Gaussian
 
     def fit(self, X, y=None, sample_weight=None):
@@ -64,12 +65,16 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         sample_weight : array of shape (rows,), optional
             A row of weight w counts like w copies of it.
         """
-        refuse_text(X)
+        categories = None
+        if self.takes_categories:
+            X, categories = learn_categories(X)
+        else:
+            refuse_text(X)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         if not weight.sum() > 0:
             raise ValueError("All sample weights are zero: no row counts. Give positive weights.")
-        return self.fit_rows(RowSource(X), weight, X.dtype)
+        return self.fit_rows(RowSource(X, categories=categories), weight, X.dtype)
 
     def fit_rows(self, source: RowSource, weight, dtype, kernel: Kernel | None = None, n_jobs=None):
         """`fit` on a row source; `kernel` is used if the map has none of its own."""
@@ -80,7 +85,8 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         if self.kernel is not None:
             kernel = build(self.kernel, KERNELS, Kernel, "kernel", length_scale="auto")
         kernel = self.default_kernel("auto") if kernel is None else kernel
-        self.kernel_ = kernel.resolve(*sample_rows(source, weight, self.seed_))
+        rows, row_weight = sample_rows(source, weight, self.seed_)
+        self.kernel_ = kernel.resolve(rows, row_weight, source.categorical)
         self.n_features_in_ = source.shape[1]
         self._fit_rows(source, weight, dtype, n_jobs)
         return self

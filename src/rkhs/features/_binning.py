@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rkhs.compute import BinTable, IndependentDraw, slices, tile_map
-from rkhs.data import RowSource
+from rkhs.data import RowSource, encode_categories
 from rkhs.expansion import FeatureExpansion
 from rkhs.features._base import FeatureMap, sample_rows
 from rkhs.kernels import Laplacian
@@ -23,6 +23,7 @@ _LARGEST_INVERSE = 1e6  # of a bin's width in that unit: bin numbers stay within
 _SPARSE_SHARE = 0.15  # of rows with another value than the usual, up to which they are listed
 _ENTRY_BITS = 16  # of the 64 that rows are sorted by
 _UNUSED_SHARE = 0.1  # of bins without a coefficient, above which a function drops them
+_CODE_SCALE = 2.0**15  # of codes of categories: exact in 32 bits, and below `_LARGEST`
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -71,9 +72,19 @@ class RandomBinning(FeatureMap):
         Where each grid's bins begin among the features.
     keys_ : array of shape (n_features,)
         The cell of each feature, hashed to 64 bits.
+    categories_ : list or None
+        For each column None, or the categories of a categorical one; None without any.
+    categorical_ : array of bool of shape (n_columns,)
 
     Notes
     -----
+    Columns of a data frame that hold text, or are of a categorical type of pandas or polars, are
+    binned by equality: rows of different categories are one unit of distance apart, so such a
+    column's factor of the kernel is 1 for equal categories and that of the distance 1 for
+    different ones, :math:`\exp(-1 / l)` for `Laplacian`. A grid either has a bin for each
+    category or one for all. A missing value is a category of its own, and one that was not there
+    in training differs from all others.
+
     Cells that no training row fell into have no feature: rows in them get no entry for that
     grid.
 
@@ -96,6 +107,7 @@ class RandomBinning(FeatureMap):
 
     size_parameter = "n_grids"
     is_sparse = True
+    takes_categories = True
     default_kernel = Laplacian
 
     def __init__(self, n_grids=256, kernel=None, random_state=None):
@@ -105,6 +117,8 @@ class RandomBinning(FeatureMap):
 
     def _fit_rows(self, source, weight, dtype, n_jobs):
         rows, weight = sample_rows(source, weight, self.seed_)
+        self.categories_ = source.categories
+        self.categorical_ = source.categorical
         self._prepare_columns(rows.astype(np.float64), weight)
         self.grid(0)  # a kernel without grids is refused here
         tables = [BinTable() for _ in range(self.n_grids)]
@@ -132,9 +146,15 @@ class RandomBinning(FeatureMap):
         self._training = weakref.WeakKeyDictionary({source: chunks})
 
     def _prepare_columns(self, rows, weight):
-        self.shift_ = np.array([weighted_median(column, weight) for column in rows.T])
+        self.shift_ = np.array(
+            [
+                _most_frequent(column, weight) if coded else weighted_median(column, weight)
+                for column, coded in zip(rows.T, self.categorical_, strict=True)
+            ]
+        )
         deviation = np.abs(rows - self.shift_).max(axis=0)
         self.scale_ = np.where(deviation > 0, deviation, 1.0)
+        self.scale_[self.categorical_] = _CODE_SCALE
         share = (weight[:, None] * (rows != self.shift_)).sum(axis=0) / weight.sum()
         # A column that is nearly always the same costs only its other values.
         self.sparse_ = share <= _SPARSE_SHARE
@@ -164,7 +184,12 @@ class RandomBinning(FeatureMap):
         draw = IndependentDraw(self.seed_, index, 1)
         width = self.kernel_.widths(draw, n_columns)[0] / self.scale_
         offset, first, second = draw.uniform(3 * n_columns).reshape(3, n_columns)
-        inverse = np.minimum(1.0 / width, _LARGEST_INVERSE)
+        inverse = 1.0 / width
+        # Where a grid's line cuts a unit of distance, every category is a bin; else all are one.
+        cut = offset * self.scale_ < inverse
+        inverse = np.where(self.categorical_, cut * self.scale_, inverse)
+        offset = np.where(self.categorical_, 0.0, offset)
+        inverse = np.minimum(inverse, _LARGEST_INVERSE)
         return Grid(
             inverse.astype(np.float32),
             offset.astype(np.float32),
@@ -314,6 +339,8 @@ class RandomBinning(FeatureMap):
     def transform(self, X):
         """The features of X: a CSR matrix of shape (rows, features), float32 if X is."""
         check_is_fitted(self)
+        if self.categories_ is not None:
+            X = encode_categories(X, self.categories_, self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         source = RowSource(X)
         parts = slices(len(source), self.rows_at_once)
@@ -323,6 +350,11 @@ class RandomBinning(FeatureMap):
         # Tables are rebuilt from the keys, grids from the seed.
         state = super().__getstate__()
         return {k: v for k, v in state.items() if k not in ("_tables", "_training")}
+
+
+def _most_frequent(values, weight):
+    distinct, codes = np.unique(values, return_inverse=True)
+    return distinct[np.bincount(codes, weight).argmax()]
 
 
 def _sorted(columns: Columns, order) -> Columns:

@@ -67,8 +67,11 @@ class Kernel(BaseEstimator):
         """Name of the first part whose spectral law is not rotation invariant, or None."""
         return None
 
-    def resolve(self, X, weight=None) -> "Kernel":
-        """The same kernel with each ``length_scale="auto"`` or "median" as a number of X."""
+    def resolve(self, X, weight=None, categorical=None) -> "Kernel":
+        """The same kernel with each ``length_scale="auto"`` or "median" as a number of X.
+
+        `categorical`, an array of booleans, says which columns of X hold codes of categories.
+        """
         raise NotImplementedError
 
     def __call__(self, X, Y=None) -> np.ndarray:
@@ -150,8 +153,13 @@ class StationaryKernel(Kernel):
     def diag(self, X):
         return np.ones(len(X))
 
-    def resolve(self, X, weight=None):
+    def resolve(self, X, weight=None, categorical=None):
         scale = choose_length_scale(
-            self.length_scale, X, weight, norm=self.norm, per_column=self.per_column_median
+            self.length_scale,
+            X,
+            weight,
+            norm=self.norm,
+            per_column=self.per_column_median,
+            categorical=categorical,
         )
         return type(self)(**{**self.get_params(deep=False), "length_scale": scale})

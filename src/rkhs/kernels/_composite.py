@@ -22,8 +22,9 @@ class _Pair(Kernel):
         self.right.tile(left[1], right[1], other)
         return other
 
-    def resolve(self, X, weight=None):
-        return type(self)(self.left.resolve(X, weight), self.right.resolve(X, weight))
+    def resolve(self, X, weight=None, categorical=None):
+        parts = (part.resolve(X, weight, categorical) for part in (self.left, self.right))
+        return type(self)(*parts)
 
     def needs_rotation_invariance(self):
         return self.left.needs_rotation_invariance() or self.right.needs_rotation_invariance()
@@ -115,8 +116,8 @@ class Scaled(Kernel):
     def widths(self, draw, n_columns):
         return self.kernel.widths(draw, n_columns)
 
-    def resolve(self, X, weight=None):
-        return type(self)(self.kernel.resolve(X, weight), self.factor)
+    def resolve(self, X, weight=None, categorical=None):
+        return type(self)(self.kernel.resolve(X, weight, categorical), self.factor)
 
     def needs_rotation_invariance(self):
         return self.kernel.needs_rotation_invariance()

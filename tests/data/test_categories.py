@@ -1,0 +1,126 @@
+"""Categories become codes that mean the same in every frame."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import BaseEstimator
+
+from rkhs.data import encode_categories, extends, learn_categories
+from rkhs.data._categories import UNSEEN, text_columns
+
+CITIES = ["Rome", "Oslo", None, "Rome", "Bern"]
+KINDS = {
+    "pandas object": lambda v: pd.DataFrame({"city": pd.Series(v, dtype=object)}),
+    "pandas string": lambda v: pd.DataFrame({"city": pd.Series(v, dtype="string")}),
+    "pandas category": lambda v: pd.DataFrame({"city": pd.Categorical(v)}),
+    "pandas category, in another order": lambda v: pd.DataFrame(
+        {"city": pd.Categorical(v, categories=["Ulm", "Rome", "Bern", "Oslo"])}
+    ),
+    "polars string": lambda v: pl.DataFrame({"city": v}),
+    "polars categorical": lambda v: pl.DataFrame({"city": v}, schema={"city": pl.Categorical}),
+    "polars enum": lambda v: pl.DataFrame(
+        {"city": v}, schema={"city": pl.Enum(["Ulm", "Rome", "Bern", "Oslo"])}
+    ),
+}
+ALL = pytest.mark.parametrize("kind", KINDS)
+
+
+def fitted(frame):
+    estimator = BaseEstimator()
+    estimator.feature_names_in_ = np.array(list(frame.columns), dtype=object)
+    estimator.n_features_in_ = frame.shape[1]
+    return estimator
+
+
+def codes(frame, column="city"):
+    return np.asarray(frame[column]).tolist()
+
+
+@ALL
+def test_codes_depend_on_the_values_alone(kind):
+    frame, categories = learn_categories(KINDS[kind](CITIES))
+    assert categories == [["Bern", "Oslo", "Rome", None]]
+    assert codes(frame) == [2, 1, 3, 2, 0]
+
+
+@ALL
+def test_a_category_that_was_not_there_has_a_code_of_its_own(kind):
+    train = KINDS[kind](["Rome", "Oslo"])
+    _, categories = learn_categories(train)
+    coded = encode_categories(KINDS[kind](CITIES), categories, fitted(train))
+    assert codes(coded) == [1, 0, UNSEEN, 1, UNSEEN]
+
+
+@ALL
+def test_learning_more_keeps_the_codes(kind):
+    _, before = learn_categories(KINDS[kind](["Rome", "Oslo"]))
+    frame, categories = learn_categories(KINDS[kind](CITIES), known=before)
+    assert categories == [["Oslo", "Rome", "Bern", None]]
+    assert codes(frame) == [1, 0, 3, 1, 2]
+    assert extends(categories, before)
+    assert not extends(before, categories)
+    assert not extends(None, before)
+    assert not extends([["Rome"]], before)
+    assert not extends([None], before)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([3, 1, 3], [1, 3]),
+        ([0.5, np.nan, -2.0], [-2.0, 0.5, None]),
+        ([True, False, True], [False, True]),
+        (["b", 2, True, "a", None], [True, 2, "a", "b", None]),
+        ([None, None, None], [None]),
+        (pd.to_datetime(["2024-05-01", None]), ["2024-05-01 00:00:00", None]),
+    ],
+)
+def test_categories_are_plain_values_in_order(values, expected):
+    frame = pd.DataFrame({"city": pd.Series(values).astype("category")})
+    _, categories = learn_categories(frame)
+    assert categories == [expected]
+    assert list(map(type, categories[0])) == list(map(type, expected))
+
+
+def test_intervals_are_known_by_their_text():
+    frame = pd.DataFrame({"age": pd.cut(pd.Series([1.0, 5.0, 2.0]), [0, 3, 6])})
+    coded, categories = learn_categories(frame)
+    assert categories == [["(0, 3]", "(3, 6]"]]
+    assert codes(coded, "age") == [0, 1, 0]
+
+
+def test_numbers_stay_and_the_frame_is_not_changed():
+    frame = pd.DataFrame({"age": [1, 2], "city": ["Rome", "Oslo"], "old": [True, False]})
+    before = frame.copy()
+    coded, categories = learn_categories(frame)
+    pd.testing.assert_frame_equal(frame, before)
+    pd.testing.assert_frame_equal(coded[["age", "old"]], frame[["age", "old"]])
+    assert categories == [None, ["Oslo", "Rome"], None]
+    assert text_columns(pl.from_pandas(frame)) == [1]
+
+
+def test_two_columns_of_one_name_are_two_columns():
+    frame = pd.DataFrame([["a", 1.0, "x"], ["b", 2.0, "x"]], columns=["name", "n", "name"])
+    coded, categories = learn_categories(frame)
+    assert categories == [["a", "b"], None, ["x"]]
+    np.testing.assert_array_equal(coded.to_numpy(), [[0, 1, 0], [1, 2, 0]])
+
+
+@pytest.mark.parametrize("X", [np.eye(2), pd.DataFrame(np.eye(2)), pl.DataFrame({"a": [1.5]})])
+def test_a_table_of_numbers_is_left_alone(X):
+    same, categories = learn_categories(X)
+    assert same is X
+    assert categories is None
+
+
+def test_other_columns_are_refused_in_scikit_learns_words():
+    frame = pd.DataFrame({"age": [1, 2], "city": ["Rome", "Oslo"]})
+    _, categories = learn_categories(frame)
+    for other, words in [
+        (frame[["city", "age"]], "same order"),
+        (frame[["city"]], "missing"),
+        (frame.to_numpy(), "data frame with categorical columns, and got ndarray"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            encode_categories(other, categories, fitted(frame))
