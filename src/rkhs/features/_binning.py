@@ -146,12 +146,7 @@ class RandomBinning(FeatureMap):
         self._training = weakref.WeakKeyDictionary({source: chunks})
 
     def _prepare_columns(self, rows, weight):
-        self.shift_ = np.array(
-            [
-                _most_frequent(column, weight) if coded else weighted_median(column, weight)
-                for column, coded in zip(rows.T, self.categorical_, strict=True)
-            ]
-        )
+        self.shift_ = np.array([weighted_median(column, weight) for column in rows.T])
         deviation = np.abs(rows - self.shift_).max(axis=0)
         self.scale_ = np.where(deviation > 0, deviation, 1.0)
         self.scale_[self.categorical_] = _CODE_SCALE
@@ -350,11 +345,6 @@ class RandomBinning(FeatureMap):
         # Tables are rebuilt from the keys, grids from the seed.
         state = super().__getstate__()
         return {k: v for k, v in state.items() if k not in ("_tables", "_training")}
-
-
-def _most_frequent(values, weight):
-    distinct, codes = np.unique(values, return_inverse=True)
-    return distinct[np.bincount(codes, weight).argmax()]
 
 
 def _sorted(columns: Columns, order) -> Columns:
