@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from rkhs import KernelClassifier, KernelRegressor
-from rkhs.features import Nystrom, RandomFourier
+from rkhs.features import Nystrom, RandomBinning, RandomFourier
 from rkhs.kernels import Gaussian, Laplacian
 from rkhs.solvers import ConjugateGradient, NewtonCG
 
@@ -29,6 +29,10 @@ def test_scikit_learn_checks(estimator, check):
     [
         KernelClassifier(loss="squared_error"),
         KernelRegressor(early_stopping=True, random_state=0),
+        KernelRegressor(kernel="laplacian", features=RandomBinning(16), dtype="float64"),
+        KernelClassifier(
+            kernel="laplacian", loss="squared_error", features=RandomBinning(16), dtype="float64"
+        ),
     ]
 )
 def test_scikit_learn_checks_off_the_defaults(estimator, check):

@@ -64,6 +64,15 @@ def z_order(values, low, inverse_width, level, column, codes):
         codes[i] = code
 
 
+@_fast
+def add_hashes(bits, hashes):
+    """Mix what each row holds, (columns, rows), into its hash."""
+    for c in range(bits.shape[0]):
+        for i in range(hashes.shape[0]):
+            mixed = (hashes[i] ^ np.uint64(bits[c, i])) * np.uint64(0x9E3779B97F4A7C15)
+            hashes[i] = mixed ^ (mixed >> np.uint64(31))
+
+
 @njit(inline="always")
 def _slot(key, shift):
     # Keys are linear in the bin numbers: the multiplication spreads them over the table.
@@ -168,16 +177,23 @@ def gather_found(bins, starts, stops, W, out, first):
 
 @_fast
 def scatter_one(bins, starts, v, out):
-    """out[starts[g] + bins[g, i]] += v[i] for every grid."""
+    """out[starts[g] + bins[g, i]] += v[i] for every grid.
+
+    Four grids at a time: rows that follow each other share cells, and each addition waits for
+    the last one to the same cell.
+    """
     n_grids, n_rows = bins.shape
-    twos = n_grids - n_grids % 2
-    for g in range(0, twos, 2):
-        b0, b1 = bins[g], bins[g + 1]
+    fours = n_grids - n_grids % 4
+    for g in range(0, fours, 4):
+        b0, b1, b2, b3 = bins[g], bins[g + 1], bins[g + 2], bins[g + 3]
         o0, o1 = out[starts[g] :], out[starts[g + 1] :]
+        o2, o3 = out[starts[g + 2] :], out[starts[g + 3] :]
         for i in range(n_rows):
             o0[b0[i]] += v[i]
             o1[b1[i]] += v[i]
-    for g in range(twos, n_grids):
+            o2[b2[i]] += v[i]
+            o3[b3[i]] += v[i]
+    for g in range(fours, n_grids):
         b, part = bins[g], out[starts[g] :]
         for i in range(n_rows):
             part[b[i]] += v[i]

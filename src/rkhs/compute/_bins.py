@@ -2,7 +2,7 @@
 
 import numpy as np
 
-_SMALLEST = 12  # binary logarithm of the first table's size
+_SMALLEST = 8  # binary logarithm of the first table's size
 _EMPTY = 0xFFFFFFFF
 
 
@@ -66,7 +66,7 @@ class BinTable:
             if position == len(keys):
                 return bins
             if self._count == len(self._known):
-                room = np.empty(max(1024, 2 * self._count), np.uint64)
+                room = np.empty(max(64, 2 * self._count), np.uint64)
                 room[: self._count] = self._known
                 self._known = room
             if 2 * self._count >= len(self._table):

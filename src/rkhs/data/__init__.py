@@ -1,7 +1,7 @@
 """Row sources: where blocks of rows come from."""
 
 from rkhs.data._categories import encode_categories, extends, learn_categories, refuse_text
-from rkhs.data._rows import RowSource, row_keys
+from rkhs.data._rows import RowSource, row_keys, stack
 
 __all__ = [
     "RowSource",
@@ -10,4 +10,5 @@ __all__ = [
     "learn_categories",
     "refuse_text",
     "row_keys",
+    "stack",
 ]

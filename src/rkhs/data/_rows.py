@@ -85,3 +85,30 @@ def row_keys(source: RowSource, seed: int) -> np.ndarray:
         total = (mixed ^ (mixed >> np.uint64(32))).sum(axis=1, dtype=np.uint64) + odd[0]
         keys[rows] = (total ^ (total >> np.uint64(31))) * np.uint64(0x9E3779B97F4A7C15)
     return keys
+
+
+def stack(tables):
+    """Tables of one kind and the same columns below each other: arrays, sparse or frames.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rkhs.data import stack
+    >>> stack([np.zeros((2, 3)), np.ones((1, 3))]).shape
+    (3, 3)
+    """
+    if len(tables) == 1:
+        return tables[0]
+    if any(sparse.issparse(table) for table in tables):
+        return sparse.vstack(tables, "csr")
+    first = type(tables[0])
+    kind = first.__module__.split(".")[0]
+    if hasattr(tables[0], "columns") and all(isinstance(table, first) for table in tables):
+        if kind == "polars":
+            import polars
+
+            return polars.concat(tables)
+        import pandas
+
+        return pandas.concat(tables, ignore_index=True)
+    return np.vstack([np.asarray(table) for table in tables])

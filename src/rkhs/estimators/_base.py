@@ -15,6 +15,7 @@ from rkhs.data import (
     learn_categories,
     refuse_text,
     row_keys,
+    stack,
 )
 from rkhs.driver import run
 from rkhs.estimators._auto import choose, parse_memory
@@ -167,6 +168,28 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             raise ValueError("All sample weights are zero: no row counts. Give positive weights.")
         return weight
 
+    def _add_rows(self, X, y, sample_weight):
+        """Fit to these rows and all that came before, from the last coefficients."""
+        earlier = getattr(self, "_seen", [])
+        if hasattr(self, "expansion_"):
+            if not earlier:
+                raise ValueError(
+                    "This model comes from a file or a pickle, which hold none of the rows it was "
+                    "fitted to, so there is nothing to add rows to. Fit it anew."
+                )
+            validate_data(self, X, reset=False, skip_check_array=True)
+        seen = [*earlier, (X, y, sample_weight)]
+        tables, targets, _ = zip(*seen, strict=True)
+        weights = [np.ones(len(t)) if weight is None else weight for _, t, weight in seen]
+        warm_start = self.warm_start
+        self.warm_start = True
+        try:
+            self.fit(stack(tables), np.concatenate(targets), np.concatenate(weights))
+        finally:
+            self.warm_start = warm_start
+        self._seen = seen
+        return self
+
     def _coded(self, X):
         """A table to fit to, with codes for the categories if the features take them."""
         kind = FEATURES.get(self.features) if isinstance(self.features, str) else self.features
@@ -184,6 +207,11 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         `table` is X before its categories became codes, as callbacks may want to predict it.
         """
         self._check_parameters()
+        # Rows that `partial_fit` would add to: a new fit begins with its own.
+        self._seen = [(table, y, sample_weight)] if takes_more_rows(self) else []
+        if not (weight > 0).all():  # a row of weight zero is no row
+            used = np.flatnonzero(weight > 0)
+            X, target, weight = X[used], target[used], weight[used]
         memory = parse_memory(self.memory_limit)
         seed = new_seed(self.random_state)
         kernel = self._build_kernel()
@@ -265,9 +293,11 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         if map_bytes > memory:
             self._refuse_memory(map_bytes, memory)
         if warm is not None:
-            features, kernel, start = warm
+            last_map, kernel, start = warm
+            if features is not None:
+                features, start = features.resume(last_map, start, source, self.n_jobs, memory // 2)
         elif features is not None:
-            features.fit_rows(source, weight, dtype, kernel, self.n_jobs)
+            features.fit_rows(source, weight, dtype, kernel, self.n_jobs, memory // 2)
             kernel = features.kernel_
         else:
             kernel = kernel.resolve(*sample_rows(source, weight, seed))
@@ -277,6 +307,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
                 return features.operator(source, dtype, keep_bytes, self.n_jobs)
             return KernelOperator(kernel, source, source, dtype, keep_bytes, self.n_jobs)
 
+        map_bytes = features.fit_bytes() if features is not None else 0
         bare = operator(0)
         free = memory - map_bytes - bare.working_bytes
         # The solver may take half of what is left, kept tiles get the rest.
@@ -305,9 +336,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         if last is None:
             return None
         last_map, last_kernel, n_columns, coef = last
-        same_map = type(last_map) is type(features) and (
-            features is None or repr(_plain(last_map)) == repr(_plain(features))
-        )
+        same_map = last_map is None if features is None else features.continues(last_map)
         rows = len(source) if features is None else last_map.n_outputs
         if not same_map or n_columns != source.shape[1] or coef.shape != (rows, target.shape[1]):
             return None
@@ -369,10 +398,21 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         X = validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False)
         return self.expansion_.evaluate(RowSource(X), self.n_jobs)
 
+    def __getstate__(self):
+        # The user's table is no part of a model.
+        return {name: value for name, value in super().__getstate__().items() if name != "_seen"}
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def takes_more_rows(machine) -> bool:
+    """Whether `partial_fit` is there: with features that grow with the rows."""
+    features = machine.features
+    kind = FEATURES.get(features) if isinstance(features, str) else features
+    return bool(getattr(kind, "grows", False))
 
 
 def _is_integer(value):
@@ -381,10 +421,3 @@ def _is_integer(value):
 
 def _is_number(value):
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
-
-
-def _plain(feature_map):
-    """The map's parameters without its seed, which a new fit draws anew."""
-    params = feature_map.get_params()
-    params.pop("random_state")
-    return params

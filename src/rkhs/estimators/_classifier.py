@@ -8,7 +8,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from rkhs.estimators._base import SHARED_PARAMETERS, KernelMachine
+from rkhs.estimators._base import SHARED_PARAMETERS, KernelMachine, takes_more_rows
 from rkhs.losses import Softmax
 
 
@@ -128,7 +128,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         weight = self._checked_weight(sample_weight, X)
-        self.classes_, codes = np.unique(y, return_inverse=True)
+        expected = self.__dict__.pop("_expected_classes", [])
+        self.classes_ = np.unique(np.concatenate([y, *expected]))
+        codes = np.searchsorted(self.classes_, y)
         if len(self.classes_) < 2:
             raise ValueError(
                 f"KernelClassifier needs at least two classes; y has only one class, "
@@ -144,6 +146,29 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             loss = Softmax()
         target = loss.encode(codes, len(self.classes_))
         return self._fit(X, target, weight, loss, y, sample_weight, table)
+
+    @available_if(takes_more_rows)
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Add rows to those of earlier calls, with `RandomBinning` features.
+
+        The model becomes that of all rows so far: the solver starts from its last coefficients,
+        and cells that are new from zero. The rows (not copies of them) are remembered. Classes
+        may be new in any call.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (rows, columns)
+        y : array of shape (rows,)
+        classes : array, optional
+            In the first call: classes to expect beside those of y, so that the number of
+            outputs does not change when they come.
+        sample_weight : array of shape (rows,), optional
+        """
+        expected = [] if classes is None else [np.asarray(classes)]
+        if getattr(self, "_seen", None):
+            expected.append(self.classes_)
+        self._expected_classes = expected
+        return self._add_rows(X, y, sample_weight)
 
     def decision_function(self, X):
         """Decision values: (rows,) for two classes, positive for the second; else a column each."""

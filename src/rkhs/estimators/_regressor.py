@@ -2,9 +2,10 @@
 
 from sklearn.base import RegressorMixin
 from sklearn.callback import with_callbacks
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
-from rkhs.estimators._base import SHARED_PARAMETERS, KernelMachine
+from rkhs.estimators._base import SHARED_PARAMETERS, KernelMachine, takes_more_rows
 
 
 class KernelRegressor(RegressorMixin, KernelMachine):
@@ -73,6 +74,21 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         self._one_output = y.ndim == 1
         target = y.reshape(len(y), -1).astype("float64")
         return self._fit(X, target, weight, self._build_loss(), y, sample_weight, table)
+
+    @available_if(takes_more_rows)
+    def partial_fit(self, X, y, sample_weight=None):
+        """Add rows to those of earlier calls, with `RandomBinning` features.
+
+        The model becomes that of all rows so far: the solver starts from its last coefficients,
+        and cells that are new from zero. The rows (not copies of them) are remembered.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (rows, columns)
+        y : array of shape (rows,) or (rows, outputs)
+        sample_weight : array of shape (rows,), optional
+        """
+        return self._add_rows(X, y, sample_weight)
 
     def predict(self, X):
         """The fitted function on each row: (rows,), or (rows, outputs) if y had columns."""

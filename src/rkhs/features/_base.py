@@ -52,6 +52,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     size_parameter = ""
     is_sparse = False
+    grows = False  # whether a fitted map can go on with new rows
     takes_categories = False
     default_kernel: type[Kernel] = Gaussian
 
@@ -74,10 +75,23 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         if not weight.sum() > 0:
             raise ValueError("All sample weights are zero: no row counts. Give positive weights.")
-        return self.fit_rows(RowSource(X, categories=categories), weight, X.dtype)
+        used = np.flatnonzero(weight > 0)  # a row of weight zero is no row
+        rows = None if len(used) == len(weight) else used
+        return self.fit_rows(RowSource(X, rows, categories), weight[used], X.dtype)
 
-    def fit_rows(self, source: RowSource, weight, dtype, kernel: Kernel | None = None, n_jobs=None):
-        """`fit` on a row source; `kernel` is used if the map has none of its own."""
+    def fit_rows(
+        self,
+        source: RowSource,
+        weight,
+        dtype,
+        kernel: Kernel | None = None,
+        n_jobs=None,
+        memory: int | None = None,
+    ):
+        """`fit` on a row source; `kernel` is used if the map has none of its own.
+
+        `memory` is how many bytes the map may keep of the rows; None is no limit.
+        """
         size = getattr(self, self.size_parameter)
         if not isinstance(size, numbers.Integral) or isinstance(size, bool) or size < 1:
             raise ValueError(f"{self.size_parameter} must be a positive integer, got {size!r}.")
@@ -89,10 +103,22 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self.kernel_ = kernel.resolve(rows, row_weight, source.categorical)
         self.n_features_in_ = source.shape[1]
         self._fit_rows(source, weight, dtype, n_jobs)
+        self._take_rows(source, n_jobs, memory)
         return self
 
     def _fit_rows(self, source, weight, dtype, n_jobs) -> None:
         raise NotImplementedError
+
+    def _take_rows(self, source, n_jobs, memory) -> None:
+        """Prepare for products with these rows; nothing by default."""
+
+    def continues(self, last: "FeatureMap | None") -> bool:
+        """Whether a warm start may go on from that fitted map: all but the seed is the same."""
+        return type(self) is type(last) and repr(_plain(self)) == repr(_plain(last))
+
+    def resume(self, last: "FeatureMap", coef, source, n_jobs=None, memory=None):
+        """The map and the coefficients to go on with, on new rows, from those of a last fit."""
+        return last, coef
 
     @property
     def n_outputs(self) -> int:
@@ -144,3 +170,10 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _plain(feature_map):
+    """The map's parameters without its seed, which a new fit draws anew."""
+    params = feature_map.get_params()
+    params.pop("random_state")
+    return params

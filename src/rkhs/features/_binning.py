@@ -2,10 +2,12 @@
 
 import weakref
 from copy import copy
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rkhs.compute import BinTable, IndependentDraw, slices, tile_map
@@ -22,8 +24,8 @@ _LARGEST = 1e3  # of a coordinate, in units of the sample's largest deviation
 _LARGEST_INVERSE = 1e6  # of a bin's width in that unit: bin numbers stay within 32 bits
 _SPARSE_SHARE = 0.15  # of rows with another value than the usual, up to which they are listed
 _ENTRY_BITS = 16  # of the 64 that rows are sorted by
-_UNUSED_SHARE = 0.1  # of bins without a coefficient, above which a function drops them
 _CODE_SCALE = 2.0**15  # of codes of categories: exact in 32 bits, and below `_LARGEST`
+_UNUSED_SHARE = 0.1  # of bins without a coefficient, above which a function drops them
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -107,6 +109,7 @@ class RandomBinning(FeatureMap):
 
     size_parameter = "n_grids"
     is_sparse = True
+    grows = True
     takes_categories = True
     default_kernel = Laplacian
 
@@ -121,9 +124,17 @@ class RandomBinning(FeatureMap):
         self.categorical_ = source.categorical
         self._prepare_columns(rows.astype(np.float64), weight)
         self.grid(0)  # a kernel without grids is refused here
-        tables = [BinTable() for _ in range(self.n_grids)]
-        chunks = []
-        for part in slices(len(source), _TRAINING_ROWS):
+        self._tables = [BinTable() for _ in range(self.n_grids)]
+
+    def _take_rows(self, source, n_jobs, memory):
+        """Number the cells of all rows, and keep the numbers as far as memory allows."""
+        tables, chunks = self._tables, []
+        n_dense = int((~self.sparse_).sum())
+        length = _TRAINING_ROWS
+        if memory is not None:
+            length = int(np.clip(memory // 8 // (8 * n_dense + 100), 1024, _TRAINING_ROWS))
+        held = 0
+        for part in slices(len(source), length):
             columns = self._columns(source, part, n_jobs)
             order = self._local_order(columns)
             columns = _sorted(columns, order)
@@ -133,17 +144,61 @@ class RandomBinning(FeatureMap):
                 bins = [tables[g].add(self._keys(self.grid(g), columns)) for g in grids]
                 return _packed(grids, bins)
 
-            blocks = [
-                block
-                for pair in tile_map(number, slices(self.n_grids, _BLOCK), n_jobs)
-                for block in pair
-            ]
-            chunks.append((part, order, blocks))
+            packed = tile_map(number, slices(self.n_grids, _BLOCK), n_jobs)
+            blocks = [block for pair in packed for block in pair]
+            size = order.nbytes + sum(block.bins.nbytes for block in blocks)
+            tables_size = sum(table.nbytes for table in tables)
+            if memory is not None and tables_size > memory:
+                self._refuse_memory(tables, memory)
+            if memory is None or held + size + tables_size <= memory:
+                held += size
+                chunks.append((part, order, blocks))
+        while chunks and chunks[-1][0].stop > sum(c[0].stop - c[0].start for c in chunks):
+            chunks.pop()  # only the first rows, without gaps
+        for table in tables:
+            table.trim()
         self.starts_ = np.concatenate([[0], np.cumsum([len(table) for table in tables])])
         self.keys_ = np.concatenate([table.keys for table in tables])
-        self._tables = tables
+        self._held_bytes = held + self.keys_.nbytes + sum(table.nbytes for table in tables)
         # The rows' bin numbers live as long as the rows do.
         self._training = weakref.WeakKeyDictionary({source: chunks})
+
+    def _refuse_memory(self, tables, memory):
+        n_cells = sum(map(len, tables)) / self.n_grids
+        raise MemoryError(
+            f"The cells that rows fall into take more than the {memory / 1e6:,.1f} MB that "
+            f"memory_limit leaves: {n_cells:,.0f} a grid and {self.n_grids} grids. Use a larger "
+            "length_scale, a smaller n_grids, or a larger memory_limit."
+        )
+
+    def fit_bytes(self):
+        return getattr(self, "_held_bytes", 0)
+
+    def continues(self, last):
+        """As any map, and also with more grids than before."""
+        if not isinstance(last, RandomBinning) or self.n_grids < last.n_grids:
+            return False
+        return clone(self).set_params(n_grids=1)._same_law(clone(last).set_params(n_grids=1))
+
+    def _same_law(self, other):
+        return super().continues(other)
+
+    def resume(self, last, coef, source, n_jobs=None, memory=None):
+        """The last fit's grids, then new ones; new cells of both start from zero."""
+        for name, value in vars(last).items():
+            if name.endswith("_") and not name.startswith("_"):
+                setattr(self, name, value)
+        self.categories_ = source.categories
+        starts, keys = last.starts_, last.keys_
+        known = [keys[a:b] for a, b in pairwise(starts)]
+        self._tables = [BinTable(part) for part in known]
+        self._tables += [BinTable() for _ in range(self.n_grids - last.n_grids)]
+        self._take_rows(source, n_jobs, memory)
+        moved = np.zeros((self.n_outputs, coef.shape[1]))
+        shift = np.repeat(self.starts_[: last.n_grids] - starts[:-1], np.diff(starts))
+        # The same function: every entry of the features has become smaller.
+        moved[np.arange(len(keys)) + shift] = coef * (last.value_ / self.value_)
+        return self, moved
 
     def _prepare_columns(self, rows, weight):
         self.shift_ = np.array([weighted_median(column, weight) for column in rows.T])
@@ -183,7 +238,10 @@ class RandomBinning(FeatureMap):
         # Where a grid's line cuts a unit of distance, every category is a bin; else all are one.
         cut = offset * self.scale_ < inverse
         inverse = np.where(self.categorical_, cut * self.scale_, inverse)
-        offset = np.where(self.categorical_, 0.0, offset)
+        # Lines lie where the seed says, whatever the shift: other rows give the same grid.
+        with np.errstate(over="ignore", invalid="ignore"):
+            moved = np.nan_to_num((offset + self.shift_ / self.scale_ * inverse) % 1.0)
+        offset = np.where(self.categorical_, 0.0, moved)
         inverse = np.minimum(inverse, _LARGEST_INVERSE)
         return Grid(
             inverse.astype(np.float32),
@@ -234,17 +292,19 @@ class RandomBinning(FeatureMap):
         """An order of the rows in which neighbours share most of their bins.
 
         Sums over bins then find what they need in cache. Rows with the same entries come
-        together, and among them those that are close in the dense columns.
+        together, and among them those that are close in the dense columns. The order in which
+        the table has its rows makes no difference, so that cells have the same numbers for any.
         """
         from rkhs.compute import _bin_loops
 
         n_rows = len(columns.starts) - 1
-        codes = np.zeros(n_rows, np.uint64)
+        hashes = np.zeros(n_rows, np.uint64)
         if len(columns.item_column):
-            hashes = np.arange(1, len(columns.item_column) + 1).astype(np.uint64) * _ODD
-            _bin_loops.add_entries(codes, columns.starts, columns.entries, hashes)
-            codes *= _ODD
-            codes >>= np.uint64(64 - _ENTRY_BITS)
+            bits = columns.item_value.view(np.uint32).astype(np.uint64)
+            items = (bits + _ODD) * (columns.item_column.astype(np.uint64) * _ODD + np.uint64(1))
+            _bin_loops.add_entries(hashes, columns.starts, columns.entries, items)
+            hashes *= _ODD
+        codes = hashes >> np.uint64(64 - _ENTRY_BITS)
         inverse = np.median(
             [self.grid(g).inverse_width for g in range(min(8, self.n_grids))], axis=0
         )
@@ -256,7 +316,14 @@ class RandomBinning(FeatureMap):
         if pairs:
             level, column = np.array(pairs).T
             _bin_loops.z_order(columns.values, columns.low, inverse, -level, column, codes)
-        return np.argsort(codes, kind="stable")
+        order = np.argsort(codes, kind="stable")
+        same = codes[order][1:] == codes[order][:-1]
+        if same.any():  # rows in one place are told apart by what they hold
+            _bin_loops.add_hashes(columns.values.view(np.uint32), hashes)
+            tied = np.append(same, False) | np.append(False, same)
+            rows = order[tied]
+            order[tied] = rows[np.lexsort((hashes[rows], codes[rows]))]
+        return order
 
     def _keys(self, grid: Grid, columns: Columns) -> np.ndarray:
         from rkhs.compute import _bin_loops
@@ -344,7 +411,7 @@ class RandomBinning(FeatureMap):
     def __getstate__(self):
         # Tables are rebuilt from the keys, grids from the seed.
         state = super().__getstate__()
-        return {k: v for k, v in state.items() if k not in ("_tables", "_training")}
+        return {k: v for k, v in state.items() if k not in ("_tables", "_training", "_held_bytes")}
 
 
 def _sorted(columns: Columns, order) -> Columns:

@@ -24,17 +24,37 @@ class ProductKernel(StationaryKernel):
         raise NotImplementedError
 
     def widths(self, draw, n_columns):
-        # An infinite length scale gives infinite bins: the column is ignored.
         widths = self._widths(draw, n_columns)
-        return (
-            widths / self._inverse_scale(n_columns)
-            if widths is not None
-            else super().widths(draw, n_columns)
-        )
+        if widths is None:
+            return super().widths(draw, n_columns)
+        # An infinite length scale gives infinite bins: the column is ignored.
+        inverse = self._inverse_scale(n_columns)
+        return np.divide(widths, inverse, out=np.full_like(widths, np.inf), where=inverse > 0)
 
     def _widths(self, draw, n_columns):
-        """Bin widths for length scale 1, of density delta k''(delta); None if k is not convex."""
-        return
+        """Bin widths for length scale 1, of density delta k''(delta); None without a profile."""
+        if self.profile(np.ones(1)) is None:
+            return None
+        return widths_of_profile(draw.uniform(n_columns), self.profile)
+
+    def profile(self, delta):
+        """k and its derivative at distances of one column, if k is convex; else None."""
+        return None  # noqa: RET501
+
+
+def widths_of_profile(u, profile):
+    """Where the distribution of bin widths reaches `u`.
+
+    Its density is delta k''(delta), so it is 1 - k(delta) + delta k'(delta), by parts.
+    """
+    low, high = np.full(u.shape, -40.0), np.full(u.shape, 60.0)  # logarithms
+    for _ in range(60):
+        half = 0.5 * (low + high)
+        delta = np.exp(half)
+        value, slope = profile(delta)
+        below = 1.0 - value + delta * slope < u
+        low, high = np.where(below, half, low), np.where(below, high, half)
+    return np.exp(high)
 
 
 class Laplacian(ProductKernel):
