@@ -11,11 +11,13 @@ from numba import njit
 _fast = njit(
     cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "arcp", "reassoc"}
 )
+# Bin numbers are computed with NumPy too, and must be the same: nothing is fused here.
+_exact = njit(cache=True, nogil=True, error_model="numpy")
 _EMPTY = np.uint32(0xFFFFFFFF)
 _TILE = 2048  # rows whose two hashes stay in the innermost cache
 
 
-@_fast
+@_exact
 def grid_keys(values, inverse_width, offset, first, second, low_start, high_start, keys):
     """Keys of dense columns, (columns, rows): two linear 32-bit hashes of the bin numbers.
 

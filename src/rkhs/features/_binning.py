@@ -94,7 +94,8 @@ class RandomBinning(FeatureMap):
     (sparse columns: one of 64). Two cells of one grid whose bin numbers differ, in some column,
     by an odd multiple of :math:`2^v`, and in no column by an odd multiple of less, have the
     same key with probability :math:`4^{v - 32}`; v is 0 for half of all pairs in a column.
-    With a million cells a grid, one in about :math:`4 \cdot 10^7` grids confuses two of them.
+    With a million cells that differ by odd numbers somewhere, one in about
+    :math:`4 \cdot 10^7` grids confuses two of them.
 
     Examples
     --------
@@ -133,7 +134,7 @@ class RandomBinning(FeatureMap):
         length = _TRAINING_ROWS
         if memory is not None:
             length = int(np.clip(memory // 8 // (8 * n_dense + 100), 1024, _TRAINING_ROWS))
-        held = 0
+        held, keeping = 0, True
         for part in slices(len(source), length):
             columns = self._columns(source, part, n_jobs)
             order = self._local_order(columns)
@@ -150,11 +151,10 @@ class RandomBinning(FeatureMap):
             tables_size = sum(table.nbytes for table in tables)
             if memory is not None and tables_size > memory:
                 self._refuse_memory(tables, memory)
-            if memory is None or held + size + tables_size <= memory:
+            keeping = keeping and (memory is None or held + size + tables_size <= memory)
+            if keeping:
                 held += size
                 chunks.append((part, order, blocks))
-        while chunks and chunks[-1][0].stop > sum(c[0].stop - c[0].start for c in chunks):
-            chunks.pop()  # only the first rows, without gaps
         for table in tables:
             table.trim()
         self.starts_ = np.concatenate([[0], np.cumsum([len(table) for table in tables])])
