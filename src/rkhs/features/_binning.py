@@ -23,6 +23,8 @@ _TRAINING_ROWS = 2**20  # embedded at a time while the grids' tables are built
 _LARGEST = 1e3  # of a coordinate, in units of the sample's largest deviation
 _LARGEST_INVERSE = 1e6  # of a bin's width in that unit: bin numbers stay within 32 bits
 _SPARSE_SHARE = 0.15  # of rows with another value than the usual, up to which they are listed
+_CACHE_BYTES = 64 * 2**20  # grids beyond it are regenerated at each use
+_CACHES = ("_tables", "_training", "_held_bytes", "_grids")
 _ENTRY_BITS = 16  # of the 64 that rows are sorted by
 _CODE_SCALE = 2.0**15  # of codes of categories: exact in 32 bits, and below `_LARGEST`
 _UNUSED_SHARE = 0.1  # of bins without a coefficient, above which a function drops them
@@ -121,6 +123,7 @@ class RandomBinning(FeatureMap):
 
     def _fit_rows(self, source, weight, dtype, n_jobs):
         rows, weight = sample_rows(source, weight, self.seed_)
+        self._grids = {}
         self.categories_ = source.categories
         self.categorical_ = source.categorical
         self._prepare_columns(rows.astype(np.float64), weight)
@@ -230,21 +233,30 @@ class RandomBinning(FeatureMap):
 
     def grid(self, index: int) -> Grid:
         """A grid, regenerated from the seed."""
+        cache = self.__dict__.setdefault("_grids", {})
+        block, place = divmod(index, _BLOCK)
+        grids = cache.get(block)
+        if grids is None:
+            grids = self._new_grids(block)
+            if 16 * self.n_features_in_ * _BLOCK * (len(cache) + 1) <= _CACHE_BYTES:
+                cache[block] = grids
+        return Grid(*(part[place] for part in grids))
+
+    def _new_grids(self, block: int) -> Grid:
+        """A block of grids: arrays of shape (grids, columns)."""
         n_columns = self.n_features_in_
-        draw = IndependentDraw(self.seed_, index, 1)
-        width = self.kernel_.widths(draw, n_columns)[0] / self.scale_
-        offset, first, second = draw.uniform(3 * n_columns).reshape(3, n_columns)
-        inverse = 1.0 / width
+        draw = IndependentDraw(self.seed_, block, _BLOCK)
+        inverse = self.scale_ / self.kernel_.widths(draw, n_columns)
+        offset, first, second = np.split(draw.uniform(3 * n_columns), 3, axis=1)
         # Where a grid's line cuts a unit of distance, every category is a bin; else all are one.
         cut = offset * self.scale_ < inverse
-        inverse = np.where(self.categorical_, cut * self.scale_, inverse)
         # Lines lie where the seed says, whatever the shift: other rows give the same grid.
         with np.errstate(over="ignore", invalid="ignore"):
             moved = np.nan_to_num((offset + self.shift_ / self.scale_ * inverse) % 1.0)
+        inverse = np.where(self.categorical_, cut * self.scale_, inverse)
         offset = np.where(self.categorical_, 0.0, moved)
-        inverse = np.minimum(inverse, _LARGEST_INVERSE)
         return Grid(
-            inverse.astype(np.float32),
+            np.minimum(inverse, _LARGEST_INVERSE).astype(np.float32),
             offset.astype(np.float32),
             (first * 2.0**32).astype(np.uint32),
             (second * 2.0**32).astype(np.uint32),
@@ -411,7 +423,7 @@ class RandomBinning(FeatureMap):
     def __getstate__(self):
         # Tables are rebuilt from the keys, grids from the seed.
         state = super().__getstate__()
-        return {k: v for k, v in state.items() if k not in ("_tables", "_training", "_held_bytes")}
+        return {k: v for k, v in state.items() if k not in _CACHES}
 
 
 def _sorted(columns: Columns, order) -> Columns:
