@@ -47,12 +47,16 @@ class Columns:
         """Which rows of the coefficients a block is."""
         return block
 
-    def add(self, piece: int, block, delta, f):
-        """f += Z delta on a piece; the rows of it that changed."""
+    def change(self, block, delta):
+        """A block's change in the form that `add` takes for all pieces."""
+        return delta
+
+    def add(self, piece: int, block, change, f):
+        """f += Z delta on a piece; the rows of it that changed, None for all."""
         raise NotImplementedError
 
-    def sums(self, piece: int, block, v) -> np.ndarray:
-        """Z.T v of a block over a piece's rows."""
+    def sums(self, piece: int, block, v, room: int = 0) -> np.ndarray:
+        """Z.T v of a block over a piece's rows; valid until `room` of the piece is used again."""
         raise NotImplementedError
 
     def minimise(self, block, gradient, w, curvature, alpha, sparse):
@@ -73,26 +77,34 @@ class Grids(Columns):
         self.n_fixed = len(self._starts) - 1
         self.order, chunks = operator.hold()
         self.pieces, self._bins = _cut(chunks, len(weight))
+        self._rooms: dict[tuple[int, int, int], np.ndarray] = {}
         self.curvature = bend * operator.squared_column_sums(weight[:, None])
         np.maximum(self.curvature, _SMALLEST, out=self.curvature)
 
     def coordinates(self, block):
         return slice(self._starts[block], self._starts[block + 1])
 
-    def add(self, piece, block, delta, f):
-        from rkhs.compute import _coordinate_loops
-
+    def change(self, block, delta):
         # Rows in an unknown bin have a number after the last: they do not change.
         change = np.zeros((len(delta) + 1, delta.shape[1]))
         np.multiply(delta, self._value, out=change[:-1])
-        _coordinate_loops.add_of_bins(self._bins[piece][block], change, f)
-        return slice(None)
+        return change
 
-    def sums(self, piece, block, v):
+    def add(self, piece, block, change, f):
         from rkhs.compute import _coordinate_loops
 
-        size = self._starts[block + 1] - self._starts[block]
-        out = np.zeros((size + 1, v.shape[1]))
+        _coordinate_loops.add_of_bins(self._bins[piece][block], change, f)
+
+    def sums(self, piece, block, v, room=0):
+        from rkhs.compute import _coordinate_loops
+
+        size = self._starts[block + 1] - self._starts[block] + 1
+        key = piece, room, v.shape[1]
+        if key not in self._rooms:
+            largest = int(np.diff(self._starts).max()) + 1
+            self._rooms[key] = np.empty((largest, v.shape[1]))
+        out = self._rooms[key][:size]
+        out[...] = 0.0
         _coordinate_loops.sum_over_bins(self._bins[piece][block], v, out)
         out *= self._value
         return out[:-1]
@@ -122,7 +134,7 @@ class RandomBins(Columns):
         pointers, entries = self._lists[piece]
         return _coordinate_loops.add_of_columns(pointers, entries, block, self._value * delta, f)
 
-    def sums(self, piece, block, v):
+    def sums(self, piece, block, v, room=0):
         from rkhs.compute import _coordinate_loops
 
         pointers, entries = self._lists[piece]
@@ -163,9 +175,8 @@ class DenseBlocks(Columns):
     def add(self, piece, block, delta, f):
         Z = self._columns[self._blocks[block], self.pieces[piece]]
         f += Z.T @ delta.astype(Z.dtype)
-        return slice(None)
 
-    def sums(self, piece, block, v):
+    def sums(self, piece, block, v, room=0):
         Z = self._columns[self._blocks[block], self.pieces[piece]]
         return (Z @ v.astype(Z.dtype)).astype(np.float64)
 
@@ -184,7 +195,7 @@ class RandomColumns(Columns):
 
     def __init__(self, operator, weight, bend, batch):
         self._columns = _transposed(operator)
-        self.pieces = slices(len(weight), max(_PIECE_ROWS, -(-len(weight) // _PIECES)))
+        self.pieces = slices(len(weight), _piece_size(len(weight)))
         size = len(self._columns)
         self._batch = min(batch or 1, size)
         squares = [np.square(column, dtype=np.float64) @ weight for column in self._columns]
@@ -197,9 +208,8 @@ class RandomColumns(Columns):
     def add(self, piece, block, delta, f):
         Z = self._columns[block, self.pieces[piece]]
         f += Z.T @ delta.astype(Z.dtype)
-        return slice(None)
 
-    def sums(self, piece, block, v):
+    def sums(self, piece, block, v, room=0):
         Z = self._columns[block, self.pieces[piece]]
         return (Z @ v.astype(Z.dtype)).astype(np.float64)
 
@@ -246,9 +256,14 @@ def _transposed(operator):
     return out
 
 
+def _piece_size(n_rows):
+    """Pieces of the same size: as many as there are rows for, and not too many."""
+    return -(-n_rows // min(_PIECES, max(1, n_rows // _PIECE_ROWS)))
+
+
 def _cut(chunks, n_rows):
     """Pieces of rows, and for each the bin numbers of every grid."""
-    size = max(_PIECE_ROWS, -(-n_rows // _PIECES))
+    size = _piece_size(n_rows)
     pieces, bins = [], []
     for rows, grids in chunks:
         for part in slices(rows.stop - rows.start, size):

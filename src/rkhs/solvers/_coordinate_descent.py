@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rkhs.compute import single_threaded_blas, tile_map
+from rkhs.compute import single_threaded_blas, slices, tile_map
 from rkhs.losses import LOSSES
 from rkhs.solvers._base import Solver, State
 from rkhs.solvers._columns import Columns, columns_bytes, columns_of
@@ -18,6 +18,7 @@ _INNER = 15  # iterations of conjugate gradients for it
 _INNER_PRECISION = 1e-4
 _LEAST_BEND = 0.01  # local curvature over its bound, below which it is not trusted
 _ROUNDING = 1e-9
+_ROWS_AT_ONCE = 8192
 
 
 @dataclass
@@ -267,9 +268,9 @@ def _responses(problem, state, delta):
 
     def work(number):
         for block in range(columns.n_fixed):
-            change = delta[columns.coordinates(block)]
-            if change.any():
-                columns.add(number, block, change, f[columns.pieces[number]])
+            part = delta[columns.coordinates(block)]
+            if part.any():
+                columns.add(number, block, columns.change(block, part), f[columns.pieces[number]])
 
     for _ in tile_map(work, range(len(columns.pieces)), problem.n_jobs):
         pass
@@ -343,15 +344,31 @@ def _advance(problem, state, move, wanted):
     One task a piece of rows does all of it.
     """
     columns = state.columns
+    if move is not None:
+        move = move[0], columns.change(*move)
 
     def work(number):
         piece = columns.pieces[number]
         f, slopes = state.f[piece], state.slopes[piece]
         if move is not None:
             rows = columns.add(number, *move, f)
-            slope = problem.loss.derivative(f[rows], state.target[piece][rows])
-            slopes[rows] = state.weight[piece][rows, None] * slope
-        return [columns.sums(number, block, slopes) for block in wanted]
+            if rows is not None:
+                slope = problem.loss.derivative(f[rows], state.target[piece][rows])
+                slopes[rows] = state.weight[piece][rows, None] * slope
+            else:
+                # Little at a time: threads wait for each other over large new arrays.
+                target, weight = state.target[piece], state.weight[piece]
+                for part in slices(len(f), _ROWS_AT_ONCE):
+                    slope = problem.loss.derivative(f[part], target[part])
+                    np.multiply(weight[part, None], slope, out=slopes[part])
+        return [columns.sums(number, block, slopes, k) for k, block in enumerate(wanted)]
 
     parts = tile_map(work, range(len(columns.pieces)), problem.n_jobs)
-    return [np.sum(sums, axis=0) for sums in zip(*parts, strict=True)]
+    return [_total(sums) for sums in zip(*parts, strict=True)]
+
+
+def _total(arrays):
+    total = arrays[0].copy()
+    for array in arrays[1:]:
+        total += array
+    return total
