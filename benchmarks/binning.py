@@ -503,7 +503,11 @@ def products(bins, kappa, n_jobs):
     n_grids, n_rows = bins.shape
     starts = kappa * np.arange(n_grids + 1)
     stub = SimpleNamespace(
-        n_outputs=kappa * n_grids, starts_=starts, value_=n_grids**-0.5, rows_at_once=n_rows
+        n_outputs=kappa * n_grids,
+        starts_=starts,
+        value_=n_grids**-0.5,
+        rows_at_once=n_rows,
+        found_bytes=0,
     )
     blocks = [BinBlock(np.arange(part.start, part.stop), bins[part]) for part in slices(n_grids, 8)]
     chunks = [(slice(0, n_rows), None, blocks)]

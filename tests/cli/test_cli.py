@@ -121,6 +121,17 @@ def test_info_of_a_regressor_and_of_a_map(tmp_path):
     assert words.endswith("columns 3 features 50")
 
 
+def test_info_tells_how_rows_spread_over_cells(tmp_path):
+    model = rkhs.KernelRegressor(
+        kernel="laplacian", features=rkhs.features.RandomBinning(8), random_state=0
+    ).fit(X, X[:, 0])
+    for thing in (model, model.features_):
+        rkhs.save(thing, tmp_path / "model")
+        words = " ".join(invoke("info", tmp_path / "model").stdout.split())
+        assert f"cells {model.features_.n_outputs / 8:,.1f} a grid in use" in words
+        assert f"kappa {np.mean(1 / model.features_.largest_cell_):,.1f}" in words
+
+
 def test_info_writes_out_control_codes_of_a_file(tmp_path):
     model = rkhs.KernelRegressor().fit(X, X[:, 0])
     model.stop_reason_ = "\x1b[2Jgone"

@@ -219,6 +219,13 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
+def test_the_fullest_cell_of_each_grid():
+    binning = RandomBinning(16, Laplacian(2.0), random_state=0).fit(X := table(200))
+    counts = binning.transform(X).getnnz(axis=0)
+    fullest = np.maximum.reduceat(counts, binning.starts_[:-1])
+    np.testing.assert_allclose(binning.largest_cell_, fullest / 200)
+
+
 def test_more_grids_continue_a_map():
     binning = RandomBinning(8, Laplacian(), random_state=0).fit(table())
     assert RandomBinning(8, Laplacian()).continues(binning)

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from rkhs.cli._text import printable, size
 from rkhs.expansion import KernelExpansion
-from rkhs.features import FeatureMap
+from rkhs.features import FeatureMap, RandomBinning
 from rkhs.persistence import load, read_header
 
 _MOST_NAMES = 8
@@ -36,6 +36,7 @@ def _map_facts(feature_map) -> dict[str, str]:
         "kernel": _short(feature_map.kernel_),
         "columns": _columns(feature_map),
         "features": f"{feature_map.n_outputs:,}",
+        **_cells(feature_map),
     }
 
 
@@ -59,12 +60,25 @@ def _machine_facts(model) -> dict[str, str]:
         f"{n_terms:,} {kind} x {n_outputs} outputs, {model.expansion_.coef.dtype}, "
         f"{size(model.expansion_.nbytes)}"
     )
+    facts |= _cells(getattr(model.expansion_, "feature_map", None))
     last = model.history_[-1]
     facts["training"] = (
         f"{model.n_iter_} epochs in {last['seconds']:.3g} s to objective "
         f"{last['objective']:.6g}. {model.stop_reason_}"
     )
     return facts
+
+
+def _cells(feature_map) -> dict[str, str]:
+    """How the rows spread over the grids of random binning."""
+    if not isinstance(feature_map, RandomBinning):
+        return {}
+    share = feature_map.largest_cell_
+    mean = feature_map.n_outputs / feature_map.n_grids
+    return {
+        "cells": f"{mean:,.1f} a grid in use; the fullest holds {share.mean():.2%} of the rows "
+        f"on average, kappa {np.mean(1.0 / share):,.1f}"
+    }
 
 
 def _short(thing) -> str:

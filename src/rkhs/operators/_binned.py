@@ -1,5 +1,6 @@
 """The sparse matrix of random binning: bin numbers, no stored values."""
 
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -67,14 +68,16 @@ class BinnedOperator(Operator):
 
     @property
     def working_bytes(self):
-        return 4 * min(len(self._source), self._map.rows_at_once) * (len(self._starts) - 1)
+        return 0 if self.keeps_all else 2 * self._map.found_bytes(self.shape[0])
 
     def _each_chunk(self):
-        """Rows, their order, and their blocks of grids; those not kept are found anew."""
-        for rows, order, blocks in self._chunks:
-            if blocks is None:
-                blocks = self._map.find(self._source, rows, self.n_jobs)
-            yield rows, order, blocks
+        """Rows, their order, and blocks of grids; rows not kept come again for other grids."""
+        for rows, order, kept in self._chunks:
+            if kept is not None:
+                yield rows, order, kept
+                continue
+            for blocks in self._map.find(self._source, rows, self.n_jobs):
+                yield rows, order, blocks
 
     @property
     def starts(self) -> np.ndarray:
@@ -97,7 +100,10 @@ class BinnedOperator(Operator):
             A run of that order, and for each grid its rows' bin numbers; an unknown bin is
             one after the grid's last.
         """
-        self._chunks = list(self._each_chunk())
+        self._chunks = [
+            (rows, order, [block for _, _, blocks in found for block in blocks])
+            for (rows, order), found in groupby(self._each_chunk(), lambda chunk: chunk[:2])
+        ]
         orders, chunks = [], []
         for rows, order, blocks in self._chunks:
             length = rows.stop - rows.start
@@ -110,7 +116,7 @@ class BinnedOperator(Operator):
         from rkhs.compute import _bin_loops
 
         W = self._narrow(W)
-        out = np.empty((self.shape[0], W.shape[1]), self.dtype)
+        out = np.zeros((self.shape[0], W.shape[1]), self.dtype)
         single = W.shape[1] == 1
         for chunk, order, blocks in self._each_chunk():
             tiles = slices(chunk.stop - chunk.start, _TILE_ROWS)
@@ -126,7 +132,7 @@ class BinnedOperator(Operator):
                     else:
                         _bin_loops.gather(bins, starts, W, total, tile.start)
                 total *= self._value
-                out[chunk][tile if order is None else order[tile]] = total
+                out[chunk][tile if order is None else order[tile]] += total
 
             for _ in tile_map(add, tiles, self.n_jobs):
                 pass
