@@ -22,6 +22,11 @@ class Result(Enum):
     CALLBACK = "A callback asked to stop."
 
 
+def copied(state: State) -> State:
+    """A state to keep: solvers may change their arrays in place."""
+    return replace(state, coef=state.coef.copy())
+
+
 @dataclass
 class Validation:
     """Rows kept apart to measure the loss on."""
@@ -81,8 +86,7 @@ class Monitor:
         f = solver.finish(problem, state).evaluate(rows.source, problem.n_jobs)
         loss = problem.loss.value(f.astype(np.float64), rows.target, rows.weight)
         if loss < self._best_loss:
-            # Solvers may change their arrays in place: the best are copied.
-            self.best_state = replace(state, coef=state.coef.copy())
+            self.best_state = copied(state)
             self._best_loss, self._worse = loss, 0
         else:
             self._worse += 1

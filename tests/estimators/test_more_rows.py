@@ -141,3 +141,47 @@ def test_other_features_have_no_partial_fit():
     assert not hasattr(KernelRegressor(), "partial_fit")
     assert not hasattr(KernelClassifier(features="nystrom"), "partial_fit")
     assert hasattr(KernelClassifier(features="random_binning"), "partial_fit")
+
+
+def test_later_rows_far_outside_of_the_first_are_not_merged():
+    wide = rng.uniform(0, 10, size=(600, 1))
+    wide[:50] *= 1e-4
+    target = np.sin(3 * wide[:, 0])
+    model = regressor()
+    for rows in (slice(0, 50), slice(50, 600)):
+        model.partial_fit(wide[rows], target[rows])
+    assert model.score(wide, target) > regressor().fit(wide, target).score(wide, target) - 0.02
+
+
+def test_a_fit_between_parts_is_what_the_next_part_goes_on_from():
+    model = regressor().partial_fit(1e-4 * X[:300], y[:300])
+    model.fit(X[:600], y[:600]).partial_fit(X[600:], y[600:])
+    np.testing.assert_allclose(model.predict(X), regressor().fit(X, y).predict(X), atol=1e-4)
+
+
+def test_a_part_that_failed_is_not_counted():
+    model = regressor().fit(X[:600], y[:600])
+    with pytest.raises(MemoryError):
+        model.set_params(memory_limit=100).partial_fit(X[600:], y[600:])
+    model.set_params(memory_limit="auto").partial_fit(X[600:], y[600:])
+    assert sum(len(part) for _, part, _ in model._seen) == len(X)
+
+
+def test_expected_classes_of_a_part_that_failed_are_forgotten():
+    model, labels = classifier(), (y > 0).astype(int)
+    with pytest.raises(ValueError, match="NaN"):
+        model.partial_fit(np.full((5, 3), np.nan), labels[:5], classes=[0, 1, 2])
+    assert model.fit(X, labels).classes_.tolist() == [0, 1]
+
+
+def test_balanced_classes_before_all_have_come():
+    model = classifier(class_weight="balanced")
+    model.partial_fit(X, (y > 0).astype(int), classes=[0, 1, 2])
+    assert model.classes_.tolist() == [0, 1, 2]
+    with pytest.raises(ValueError, match="zero"):
+        classifier(class_weight={0: 0, 1: 0}).fit(X, (y > 0).astype(int))
+
+
+def test_one_number_as_the_weight_of_a_part():
+    model = regressor().partial_fit(X[:600], y[:600], 2.0).partial_fit(X[600:], y[600:], 2.0)
+    np.testing.assert_allclose(model.predict(X), regressor().fit(X, y, 2.0).predict(X), atol=1e-4)

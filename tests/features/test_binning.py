@@ -244,3 +244,27 @@ def test_a_continued_map_is_the_same_function_on_more_grids_and_rows():
     assert binning.n_outputs > last.n_outputs
     np.testing.assert_allclose(binning.transform(X) @ moved, last.transform(X) @ coef)
     assert (binning.transform(new).getnnz(axis=1) == 12).all()
+
+
+def test_entries_of_a_sparse_table_that_come_twice_are_added():
+    X = rng.random((200, 20)) * (rng.random((200, 20)) < 0.1)
+    once = sparse.coo_matrix(X)
+    rows, columns = np.tile(once.row, 2), np.tile(once.col, 2)
+    halves = sparse.coo_matrix((np.tile(once.data / 2, 2), (rows, columns)), shape=X.shape)
+    twice = sparse.csr_matrix((200, 20))
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(halves.row, minlength=200))])
+    order = np.argsort(halves.row, kind="stable")
+    twice = sparse.csr_matrix((halves.data[order], halves.col[order], indptr), shape=X.shape)
+    assert not twice.has_canonical_format
+    binning = RandomBinning(16, Laplacian(0.3), random_state=0).fit(X)
+    np.testing.assert_array_equal(
+        binning.transform(twice).toarray(), binning.transform(X).toarray()
+    )
+
+
+def test_one_far_row_does_not_merge_the_others():
+    X = rng.normal(size=(300, 1))
+    X[0] = 1e9
+    binning = RandomBinning(64, Laplacian(1.0), random_state=0).fit(X)
+    K = (binning.transform(X[1:50]) @ binning.transform(X[1:50]).T).toarray()
+    assert np.abs(K - Laplacian(1.0)(X[1:50])).mean() < 0.06

@@ -112,7 +112,7 @@ def tile_map(
         if n_threads <= 1 or getattr(_worker, "inside", False):
             yield from map(function, tiles)
             return
-        submit = _pool(n_threads).submit
+        submit = _pool(core_count(n_jobs)).submit
         length = min(_LONGEST_RUN, -(-len(tiles) // (8 * n_threads)))
         pending: deque = deque()
         try:

@@ -107,7 +107,7 @@ def stack(tables):
         if kind == "polars":
             import polars
 
-            return polars.concat(tables)
+            return polars.concat(tables, how="vertical_relaxed")
         import pandas
 
         return pandas.concat(tables, ignore_index=True)

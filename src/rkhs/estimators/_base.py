@@ -24,7 +24,7 @@ from rkhs.features import FEATURES
 from rkhs.features._base import new_seed, sample_rows
 from rkhs.kernels import KERNELS, Kernel
 from rkhs.losses import LOSSES, Loss
-from rkhs.monitor import Monitor, Validation
+from rkhs.monitor import Monitor, Validation, copied
 from rkhs.operators import KernelOperator
 from rkhs.problem import Problem
 from rkhs.registry import build
@@ -174,13 +174,13 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         if hasattr(self, "expansion_"):
             if not earlier:
                 raise ValueError(
-                    "This model comes from a file or a pickle, which hold none of the rows it was "
-                    "fitted to, so there is nothing to add rows to. Fit it anew."
+                    "This model comes from a file, a pickle or a copy, which hold none of the rows "
+                    "it was fitted to, so there is nothing to add rows to. Fit it anew."
                 )
             validate_data(self, X, reset=False, skip_check_array=True)
         seen = [*earlier, (X, y, sample_weight)]
         tables, targets, _ = zip(*seen, strict=True)
-        weights = [np.ones(len(t)) if weight is None else weight for _, t, weight in seen]
+        weights = [np.broadcast_to(1.0 if w is None else w, len(t)) for _, t, w in seen]
         warm_start = self.warm_start
         self.warm_start = True
         try:
@@ -207,8 +207,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         `table` is X before its categories became codes, as callbacks may want to predict it.
         """
         self._check_parameters()
-        # Rows that `partial_fit` would add to: a new fit begins with its own.
-        self._seen = [(table, y, sample_weight)] if takes_more_rows(self) else []
+        seen = [(table, y, sample_weight)] if takes_more_rows(self) else []
         if not (weight > 0).all():  # a row of weight zero is no row
             used = np.flatnonzero(weight > 0)
             X, target, weight = X[used], target[used], weight[used]
@@ -251,7 +250,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
                 return epochs[-1].call_on_fit_task_end(
                     **told,
                     reconstruction_attributes=lambda: {
-                        "expansion_": solver.finish(problem, state),
+                        "expansion_": solver.finish(problem, copied(state)),
                         "loss_": loss,
                     },
                 )
@@ -260,6 +259,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             fit = run(problem, solver, monitor, max_epochs, self.time_budget)
             self._store(problem, solver, fit)
             context.call_on_fit_task_end(**told, reconstruction_attributes=dict)
+        self._seen = seen  # rows that `partial_fit` adds to: a new fit begins with its own
         return self
 
     def _split(self, source, weight, seed):
@@ -346,6 +346,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             return None
         # The kernel that is asked for must mean the same on these rows as the last one did.
         sample, sample_weight = sample_rows(source, weight, seed)
+        if last_map is not None and not last_map.covers(sample):
+            return None
         now = kernel.resolve(sample, sample_weight, source.categorical)
         few = sample[:: -(-len(sample) // 200)].copy()
         # A category against all others: a difference of one, as between any two.
@@ -371,7 +373,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         self.history_ = fit.history
         self.n_iter_ = len(fit.history)
         self.stop_reason_ = fit.result.value
-        if self.warm_start:
+        self.__dict__.pop("_last_fit", None)
+        if self.warm_start or takes_more_rows(self):
             n_columns = problem.source.shape[1]
             self._last_fit = problem.features, problem.kernel, n_columns, fit.state.coef
 
@@ -400,7 +403,9 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
 
     def __getstate__(self):
         # The user's table is no part of a model.
-        return {name: value for name, value in super().__getstate__().items() if name != "_seen"}
+        left_out = ("_seen",) if self.warm_start else ("_seen", "_last_fit")
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name not in left_out}
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

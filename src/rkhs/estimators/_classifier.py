@@ -137,10 +137,11 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
                 f"{self.classes_[0]!r}."
             )
         if self.class_weight is not None:
+            present, places = np.unique(y, return_inverse=True)
             by_class = compute_class_weight(
-                self.class_weight, classes=self.classes_, y=y, sample_weight=weight
+                self.class_weight, classes=present, y=y, sample_weight=weight
             )
-            weight = weight * by_class[codes]
+            weight = self._checked_weight(weight * by_class[places], X)
         loss = self._build_loss()
         if self.loss == "log_loss" and len(self.classes_) > 2:
             loss = Softmax()
@@ -168,7 +169,10 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         if getattr(self, "_seen", None):
             expected.append(self.classes_)
         self._expected_classes = expected
-        return self._add_rows(X, y, sample_weight)
+        try:
+            return self._add_rows(X, y, sample_weight)
+        finally:
+            self.__dict__.pop("_expected_classes", None)
 
     def decision_function(self, X):
         """Decision values: (rows,) for two classes, positive for the second; else a column each."""

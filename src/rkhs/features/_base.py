@@ -116,6 +116,10 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """Whether a warm start may go on from that fitted map: all but the seed is the same."""
         return type(self) is type(last) and repr(_plain(self)) == repr(_plain(last))
 
+    def covers(self, rows: np.ndarray) -> bool:
+        """Whether the fitted map serves rows such as these, which it was not fitted to."""
+        return True
+
     def resume(self, last: "FeatureMap", coef, source, n_jobs=None, memory=None):
         """The map and the coefficients to go on with, on new rows, from those of a last fit."""
         return last, coef

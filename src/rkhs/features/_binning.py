@@ -22,6 +22,8 @@ from rkhs.operators import BinBlock, BinnedOperator
 _BLOCK = 8  # grids that one thread works on at a time
 _TRAINING_ROWS = 2**20  # embedded at a time while the grids' tables are built
 _LARGEST = 1e3  # of a coordinate, in units of the sample's largest deviation
+_FAR = 100.0  # beyond which new rows need units of their own
+_LARGEST_WIDTHS = 1e4  # of a unit if most rows lie within: the few that do not may be clipped
 _LARGEST_INVERSE = 1e6  # of a bin's width in that unit: bin numbers stay within 32 bits
 _SPARSE_SHARE = 0.15  # of rows with another value than the usual, up to which they are listed
 _FOUND_ROWS, _FOUND_GRIDS = 32_768, 128  # whose bins are found at a time: 16 MB
@@ -193,6 +195,11 @@ class RandomBinning(FeatureMap):
             return False
         return clone(self).set_params(n_grids=1)._same_law(clone(last).set_params(n_grids=1))
 
+    def covers(self, rows):
+        """Not rows far outside of those that the units of the columns come from."""
+        far = np.abs(rows - self.shift_) > _FAR * self.scale_
+        return not (far & ~self.categorical_).any()
+
     def _same_law(self, other):
         return super().continues(other)
 
@@ -216,6 +223,13 @@ class RandomBinning(FeatureMap):
     def _prepare_columns(self, rows, weight):
         self.shift_ = np.array([weighted_median(column, weight) for column in rows.T])
         deviation = np.abs(rows - self.shift_).max(axis=0)
+        typical = np.median(
+            self.kernel_.widths(IndependentDraw(self.seed_, 0, _BLOCK), rows.shape[1]), axis=0
+        )
+        usual = [weighted_median(np.abs(column), weight, 0.9) for column in (rows - self.shift_).T]
+        deviation = np.minimum(
+            deviation, np.maximum(_LARGEST_WIDTHS * typical, 10.0 * np.array(usual))
+        )
         self.scale_ = np.where(deviation > 0, deviation, 1.0)
         self.scale_[self.categorical_] = _CODE_SCALE
         share = (weight[:, None] * (rows != self.shift_)).sum(axis=0) / weight.sum()
@@ -290,7 +304,9 @@ class RandomBinning(FeatureMap):
             if sparse_input:
                 table = source.sparse(rows)
                 values[:, tile] = self._embedded(table[:, dense].toarray(), dense).T
-                others = table[:, listed].tocoo()
+                others = table[:, listed]
+                others.sum_duplicates()
+                others = others.tocoo()
                 return others.row + tile.start, others.col, others.data
             block = source[rows]
             values[:, tile] = self._embedded(block[:, dense], dense).T

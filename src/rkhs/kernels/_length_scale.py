@@ -22,11 +22,11 @@ import numpy as np
 SAMPLE = 1000
 
 
-def weighted_median(values: np.ndarray, weight: np.ndarray) -> float:
-    """The lower median of `values`, each counted `weight` times."""
+def weighted_median(values: np.ndarray, weight: np.ndarray, share: float = 0.5) -> float:
+    """The lower median of `values`, each counted `weight` times, or another quantile."""
     order = np.argsort(values, kind="stable")
     cumulative = np.cumsum(weight[order])
-    return float(values[order[np.searchsorted(cumulative, 0.5 * cumulative[-1])]])
+    return float(values[order[np.searchsorted(cumulative, share * cumulative[-1])]])
 
 
 def _positive_median(distances, weight) -> float:

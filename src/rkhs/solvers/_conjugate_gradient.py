@@ -79,7 +79,7 @@ class ConjugateGradient(Solver):
         if self.preconditioner is None:
             return vectors
         plan = _preconditioner.feature_plan if has_features else _preconditioner.kernel_plan
-        return vectors + plan(operator, budget)[1]
+        return vectors + plan(operator, budget, n_outputs)[1]
 
     def init(self, problem):
         build = _feature_system if problem.features is not None else _kernel_system

@@ -54,7 +54,7 @@ class NewtonCG(Solver):
         vectors = super().memory(operator, n_outputs, has_features, budget)
         if not has_features or self.preconditioner is None:
             return vectors
-        return vectors + _preconditioner.feature_plan(operator, budget)[1]
+        return vectors + _preconditioner.feature_plan(operator, budget, n_outputs)[1]
 
     def init(self, problem):
         coef = problem.starting_coef()
@@ -116,7 +116,7 @@ def _descend(solver, problem, state, gradient, hessian, precondition):
     """Conjugate gradients for the Newton system."""
     residual = -gradient
     z = precondition(residual)
-    p, energy = z, float(np.vdot(residual, z))
+    p, energy = z.copy(), float(np.vdot(residual, z))
     first, step = energy, np.zeros_like(gradient)
     for _ in range(solver.max_inner):
         product = problem.operator.gram(p, hessian) + problem.alpha * p

@@ -92,7 +92,7 @@ class DiagonalPreconditioner:
             nonlocal room
             if room.shape != R.shape:
                 room = np.empty_like(R)
-            multiply(inverse, R, out=room)
+            multiply(inverse, R, room, self._operator.n_jobs)
             return room
 
         return solve
@@ -122,11 +122,11 @@ def _rows_and_shares(problem, count):
     return rows, np.full(len(rows), 1.0 / len(rows))
 
 
-def feature_plan(operator, budget: int) -> tuple[int, int]:
+def feature_plan(operator, budget: int, n_outputs: int = 1) -> tuple[int, int]:
     """Rank of the preconditioner for such features (all: dense), and its bytes."""
     n_features = operator.shape[1]
     if operator.is_sparse:
-        return 0, 8 * n_features
+        return 0, 32 * n_features * n_outputs
     dense = 16 * n_features**2
     if n_features <= _LARGEST_DENSE and dense <= budget:
         return n_features, dense
@@ -134,7 +134,7 @@ def feature_plan(operator, budget: int) -> tuple[int, int]:
     return rank, 16 * n_features * rank
 
 
-def kernel_plan(operator, budget: int) -> tuple[int, int]:
+def kernel_plan(operator, budget: int, n_outputs: int = 1) -> tuple[int, int]:
     """Number of landmarks for the kernel system of all rows, and the bytes."""
     n_rows = operator.shape[0]
     rank = int(max(1, min(n_rows, 4 * _RANK, 10 * np.sqrt(n_rows), budget // (16 * n_rows))))
