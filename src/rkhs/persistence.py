@@ -69,7 +69,7 @@ def save(estimator, path) -> None:
 
     Parameters
     ----------
-    estimator : KernelClassifier, KernelRegressor, RandomFourier or Nystrom
+    estimator : KernelClassifier, KernelRegressor or a feature map
         Fitted.
     path : str or path-like
         Any name; ".safetensors" is the format's own ending.
