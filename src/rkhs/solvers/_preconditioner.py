@@ -165,7 +165,12 @@ def for_features(problem):
         moment, _ = lapack.dlauum(operator.factor, lower=1)
         return DensePreconditioner(moment / n_features)
     affordable = 24 * operator.shape[0] * problem.target.shape[1] // n_features
-    rows, shares = _rows_and_shares(problem, max(_ROWS_PER_FEATURE * n_features, affordable))
+    count = max(
+        _ROWS_PER_FEATURE * n_features,
+        min(2 * _ROWS_PER_FEATURE * n_features, 3 * affordable // 2),
+        affordable,
+    )
+    rows, shares = _rows_and_shares(problem, count)
     return DensePreconditioner(operator.second_moment(rows, shares))
 
 
