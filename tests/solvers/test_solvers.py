@@ -13,8 +13,6 @@ from rkhs.operators import BinnedOperator
 from rkhs.problem import Problem
 from rkhs.solvers import SGD, ConjugateGradient, Exact, NewtonCG, Pegasos
 from rkhs.solvers._preconditioner import DiagonalPreconditioner
-from rkhs.solvers._preconditioner import DiagonalPreconditioner
-from rkhs.solvers._preconditioner import DiagonalPreconditioner
 
 CASES = [
     pytest.param(solver, loss, space, id=f"{solver}-{loss}-{space}")
@@ -86,96 +84,6 @@ def test_bad_pairings_are_refused_with_a_way_out():
         ConjugateGradient(preconditioner="jacobi").check(SquaredError(), Nystrom(), 0.1)
     with pytest.raises(ValueError, match="alpha > 0"):
         run(make_problem(Hinge(), "kernel", alpha=0.0), Exact())
-
-
-@pytest.mark.parametrize("loss", [LogLoss(), Softmax()], ids=str)
-def test_newton_steps_on_random_binning_are_conjugate(loss, monkeypatch):
-    """A preconditioner that reuses its memory must cost no more products than one that does not."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(400, 3))
-    source, codes = RowSource(X), (X[:, 0] * X[:, 1] > 0).astype(int)
-    binning = RandomBinning(16, Laplacian(1.0), random_state=0)
-    weight = np.full(400, 1 / 400)
-    binning.fit_rows(source, weight, np.float64)
-    problem = Problem(
-        kernel=binning.kernel_,
-        loss=loss,
-        features=binning,
-        alpha=1e-4,
-        source=source,
-        target=loss.encode(codes, 2),
-        weight=weight,
-        operator=binning.operator(source, np.float64),
-    )
-
-    def products():
-        count = 0
-        gram = BinnedOperator.gram
-
-        def counted(*arguments):
-            nonlocal count
-            count += 1
-            return gram(*arguments)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(BinnedOperator, "gram", counted)
-            run(problem, NewtonCG(tol=1e-6))
-        return count
-
-    as_is = products()
-    factor = DiagonalPreconditioner.factor
-
-    def fresh(*arguments):
-        solve = factor(*arguments)
-        return lambda R: solve(R).copy()
-
-    monkeypatch.setattr(DiagonalPreconditioner, "factor", fresh)
-    assert as_is == products()
-
-
-@pytest.mark.parametrize("loss", [LogLoss(), Softmax()], ids=str)
-def test_newton_steps_on_random_binning_are_conjugate(loss, monkeypatch):
-    """A preconditioner that reuses its memory must cost no more products than one that does not."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(400, 3))
-    source, codes = RowSource(X), (X[:, 0] * X[:, 1] > 0).astype(int)
-    binning = RandomBinning(16, Laplacian(1.0), random_state=0)
-    weight = np.full(400, 1 / 400)
-    binning.fit_rows(source, weight, np.float64)
-    problem = Problem(
-        kernel=binning.kernel_,
-        loss=loss,
-        features=binning,
-        alpha=1e-4,
-        source=source,
-        target=loss.encode(codes, 2),
-        weight=weight,
-        operator=binning.operator(source, np.float64),
-    )
-
-    def products():
-        count = 0
-        gram = BinnedOperator.gram
-
-        def counted(*arguments):
-            nonlocal count
-            count += 1
-            return gram(*arguments)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(BinnedOperator, "gram", counted)
-            run(problem, NewtonCG(tol=1e-6))
-        return count
-
-    as_is = products()
-    factor = DiagonalPreconditioner.factor
-
-    def fresh(*arguments):
-        solve = factor(*arguments)
-        return lambda R: solve(R).copy()
-
-    monkeypatch.setattr(DiagonalPreconditioner, "factor", fresh)
-    assert as_is == products()
 
 
 @pytest.mark.parametrize("loss", [LogLoss(), Softmax()], ids=str)
