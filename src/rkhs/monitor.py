@@ -70,6 +70,7 @@ class Monitor:
             "epoch": len(self.history) + 1,
             "seconds": seconds,
             "objective": state.objective,
+            **state.details,
         }
         if state.note:
             row["note"] = state.note

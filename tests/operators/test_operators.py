@@ -71,6 +71,39 @@ TYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @ALL
 @KEEP
 @TYPES
+def test_products_of_some_rows_are_those_of_the_dense_matrix(kind, keep, dtype):
+    Z, Q = matrix(kind), operator(kind, dtype, keep)
+    W = rng.normal(size=(Z.shape[1], 2))
+    rows = np.sort(rng.permutation(len(Z))[:333])
+    scale = rng.uniform(0.5, 2.0, size=(len(rows), 1))
+    expected = Z[rows].T @ (scale * (Z[rows] @ W))
+    for _ in range(2):  # the second time from what was kept
+        product = Q.gram_rows(rows, W, lambda part, inner: scale[part] * inner)
+        assert np.abs(product - expected).max() < TOLERANCE[dtype] * np.abs(expected).max()
+
+
+@KEEP
+@TYPES
+def test_some_rows_are_visited_with_their_product_and_columns(keep, dtype):
+    Z, Q = matrix("kernel"), operator("kernel", dtype, keep)
+    W = rng.normal(size=(Z.shape[1], 2))
+    rows = np.sort(rng.permutation(len(Z))[:333])
+    columns = [np.sort(rng.permutation(Z.shape[1])[:size]) for size in (40, 700)]
+    product, first, second = np.empty((333, 2)), np.empty((333, 40)), np.empty((333, 700))
+
+    def visit(part, inner, entries):
+        product[part], (first[part], second[part]) = inner, entries
+        return part.stop - part.start
+
+    assert sum(Q.visit_rows(rows, W, visit, columns)) == 333
+    assert np.abs(product - Z[rows] @ W).max() < TOLERANCE[dtype] * np.abs(Z @ W).max()
+    for entries, chosen in zip((first, second), columns, strict=True):
+        assert np.abs(entries - Z[np.ix_(rows, chosen)]).max() < TOLERANCE[dtype]
+
+
+@ALL
+@KEEP
+@TYPES
 def test_products_are_those_of_the_dense_matrix(kind, keep, dtype):
     Z, Q = matrix(kind), operator(kind, dtype, keep)
     W, V = rng.normal(size=(Z.shape[1], 3)), rng.normal(size=(Z.shape[0], 2))

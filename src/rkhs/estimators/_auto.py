@@ -2,7 +2,7 @@
 
 | what | rule |
 |---|---|
-| features | none (the kernel's whole space) up to 2,000 rows; beyond, or for a solver that needs features or penalty="l1", `Nystrom` |
+| features | none (the kernel's whole space) up to 2,000 rows and for `Exact` and `EigenPro`; beyond, or for a solver that needs features or penalty="l1", `Nystrom` |
 | centres of "nystrom" | 8 sqrt(n), between 500 and 10,000, their matrices within a quarter of the memory |
 | solver | `CoordinateDescent` for penalty="l1"; `Exact` without features, up to 2,000 rows (500 for softmax, whose outputs are solved together); else by the loss: `ConjugateGradient` for the squared error, `NewtonCG` for other smooth losses, `SGD` for losses with a kink |
 | alpha | 1 / n, n the sum of the sample weights: scikit-learn's ``KernelRidge(alpha=1)`` and ``SVC(C=1)`` |
@@ -38,8 +38,10 @@ def choose(
 ) -> tuple[FeatureMap | None, Solver]:
     """Feature map (unfitted) and solver for names, objects, None and "auto"."""
     small = n_rows <= SMALL
+    if isinstance(solver, Solver):
+        features = solver.represent(features)
     kind = SOLVERS.get(solver) if isinstance(solver, str) else type(solver)
-    wants_whole_space = kind is Exact
+    wants_whole_space = getattr(kind, "whole_space", False)
     needs_features = penalty == "l1" or getattr(kind, "needs_features", False)
     if isinstance(features, str) and features == "auto":
         whole_space = (small and not needs_features) or wants_whole_space

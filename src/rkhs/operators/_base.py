@@ -1,7 +1,9 @@
 """Products with a matrix that exists one tile at a time."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
@@ -9,6 +11,7 @@ from rkhs.compute import core_count, gram_times, slices, tile_map, times, transp
 
 _TILE_BYTES = 32 * 2**20
 _TILE_ROWS = (64, 512)
+_PARTS = 4  # rows of a batch are cut into a multiple of this: equal work for a few threads
 _SAMPLED_ROWS = 1024  # a block that the allocator gives again instead of mapping anew
 
 Middle = np.ndarray | Callable[[slice, np.ndarray], np.ndarray]
@@ -33,6 +36,7 @@ class Operator:
         Threads; the result does not depend on it.
     """
 
+    entry_work = 0  # multiplications that an entry of a tile takes
     is_sparse = False  # whether rows are too long to be held dense
     _moment_dtype: type = np.float32  # of products that `second_moment` sums in float64
 
@@ -195,6 +199,96 @@ class Operator:
             Z = np.multiply(self.take(index[part]), root, dtype=self._moment_dtype)
             out += Z.T @ Z
         return out
+
+    def visit_rows(
+        self,
+        index: np.ndarray,
+        W: np.ndarray,
+        visit: Callable[[slice, np.ndarray, list[np.ndarray]], object],
+        columns: Sequence[np.ndarray] = (),
+    ) -> Iterator:
+        """Compute some rows of Z and of Z @ W, part by part: ``visit(part, product, entries)``.
+
+        `index` and each of the `columns` ascend. `part` is a slice of `index`; `entries` are
+        the values of those rows in each set of columns, valid during the call. What `visit`
+        returns is yielded in order.
+        """
+        W = np.asarray(W, self.product_dtype(W))
+
+        def pick_and_multiply(part, blocks):
+            height = part.stop - part.start
+            picked = [self._reused(-1 - i, (height, len(set_))) for i, set_ in enumerate(columns)]
+            total = np.zeros((height, W.shape[1]), W.dtype)
+            start = 0
+            for block in blocks:
+                stop = start + block.shape[1]
+                for set_, values in zip(columns, picked, strict=True):
+                    first, last = np.searchsorted(set_, (start, stop))
+                    if first < last:
+                        np.take(block, set_[first:last] - start, axis=1, out=values[:, first:last])
+                total += times(block, W[start:stop])
+                start = stop
+            return visit(part, total, picked)
+
+        return tile_map(
+            lambda task: pick_and_multiply(*task()), self._row_parts(index, True), self.n_jobs
+        )
+
+    def gram_rows(self, index: np.ndarray, W: np.ndarray, middle: Callable) -> np.ndarray:
+        """Z[index].T @ middle(Z[index] @ W) in one pass; `index` ascends.
+
+        `middle` is a function of a slice of `index` and the product of those rows.
+        """
+        W = np.asarray(W, self.product_dtype(W))
+        total = _vectors(*W.shape)
+
+        def product(task):
+            part, blocks = task()
+            blocks = list(blocks)
+            inner = middle(part, _times(blocks, W))
+            return _transposed_times(blocks, np.asarray(inner, W.dtype))
+
+        for summand in tile_map(product, self._row_parts(index, False), self.n_jobs):
+            total += summand
+        return total
+
+    def _row_parts(self, index: np.ndarray, one_at_a_time: bool) -> list[Callable]:
+        """Functions that give each a slice of the ascending `index` and these rows' blocks."""
+        tile = index // self._height
+        n_kept = int(np.searchsorted(tile, self._n_kept))
+        cuts = np.flatnonzero(np.diff(tile[:n_kept])) + 1
+        cuts = np.r_[0, cuts, n_kept] if n_kept else np.zeros(1, int)
+        parts: list[Callable] = [
+            partial(self._kept_part, index, slice(*pair), one_at_a_time)
+            for pair in pairwise(cuts.tolist())
+        ]
+        rest = len(index) - n_kept
+        if rest:
+            n_parts = _PARTS * -(-rest // (_PARTS * self._height))
+            cuts = n_kept + np.arange(n_parts + 1) * rest // n_parts
+            parts += [
+                partial(self._computed_part, index, slice(*pair), one_at_a_time)
+                for pair in pairwise(cuts.tolist())
+                if pair[0] < pair[1]
+            ]
+        return parts
+
+    def _buffers(self, one_at_a_time):
+        return (lambda _, shape: self._reused(0, shape)) if one_at_a_time else self._reused
+
+    def _computed_part(self, index, part, one_at_a_time):
+        return part, self.compute(index[part], self._buffers(one_at_a_time))
+
+    def _kept_part(self, index, part, one_at_a_time):
+        tile, buffer = index[part.start] // self._height, self._buffers(one_at_a_time)
+        offset = index[part] - tile * self._height
+
+        def blocks():
+            for number, block in enumerate(self._blocks(tile)):
+                out = buffer(number, (len(offset), block.shape[1]))
+                yield np.take(block, offset, axis=0, out=out, mode="clip")
+
+        return part, blocks()
 
     def column_norms(self) -> np.ndarray:
         """Euclidean norm of each column."""

@@ -40,6 +40,7 @@ class KernelOperator(Operator):
         super().__init__((len(source), len(centers)), dtype, keep_bytes, n_jobs)
         self._kernel = kernel
         self._source = source
+        self.entry_work = source.shape[1]
         chunks = [centers[columns] for columns in slices(len(centers), _BLOCK)]
         self._shift = middle(centers)
         self._centers = [kernel.embed(chunk, self._shift, self.dtype) for chunk in chunks]
@@ -99,6 +100,7 @@ class WhitenedOperator(Operator):
         super().__init__(kernel_operator.shape, kernel_operator.dtype, 0, kernel_operator.n_jobs)
         self._inner = kernel_operator
         self._factor = factor
+        self.entry_work = kernel_operator.entry_work
         # The factor's inverse multiplies rounding errors by up to this; if they stay small
         # all the same, products in the precision of the tiles will do, at twice the speed.
         growth = np.sqrt(np.square(factor).sum(axis=1).max()) / np.abs(np.diagonal(factor)).min()
@@ -146,3 +148,7 @@ class WhitenedOperator(Operator):
     def gram(self, W, middle, out=None):
         inner = self._inner.gram(self._narrow(self._solve(W, True)), middle)
         return moved(self._solve(inner, False), out)
+
+    def gram_rows(self, index, W, middle):
+        inner = self._inner.gram_rows(index, self._narrow(self._solve(W, True)), middle)
+        return self._solve(inner, False)

@@ -18,6 +18,7 @@ class StreamedOperator(Operator):
         super().__init__(shape, dtype, keep_bytes, n_jobs)
         self._map = feature_map
         self._source = source
+        self.entry_work = source.shape[1]
 
     def compute(self, rows, buffer=None):
         block = self._source[rows]

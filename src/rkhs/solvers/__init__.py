@@ -3,6 +3,7 @@
 from rkhs.solvers._base import Solver
 from rkhs.solvers._conjugate_gradient import ConjugateGradient
 from rkhs.solvers._coordinate_descent import CoordinateDescent
+from rkhs.solvers._eigenpro import EigenPro
 from rkhs.solvers._exact import Exact
 from rkhs.solvers._newton_cg import NewtonCG
 from rkhs.solvers._stochastic import SGD, Pegasos
@@ -11,6 +12,7 @@ __all__ = [
     "SGD",
     "ConjugateGradient",
     "CoordinateDescent",
+    "EigenPro",
     "Exact",
     "NewtonCG",
     "Pegasos",
@@ -22,6 +24,7 @@ SOLVERS: dict[str, type[Solver]] = {
     "conjugate_gradient": ConjugateGradient,
     "newton_cg": NewtonCG,
     "coordinate_descent": CoordinateDescent,
+    "eigenpro": EigenPro,
     "sgd": SGD,
     "pegasos": Pegasos,
 }

@@ -1,6 +1,6 @@
 """What every solver can do, and what it needs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -23,12 +23,15 @@ class State:
     converged : bool
     note : str
         What a user should know, such as a step size that was cut; empty if nothing.
+    details : dict
+        What else this epoch's row of the history holds.
     """
 
     coef: np.ndarray
     objective: float = np.nan
     converged: bool = False
     note: str = ""
+    details: dict = field(default_factory=dict, kw_only=True)
 
 
 class Solver(BaseEstimator):
@@ -44,6 +47,8 @@ class Solver(BaseEstimator):
         Which losses it can minimise.
     needs_features : bool
         False if it also works in the kernel's whole space.
+    whole_space : bool
+        Whether features="auto" means none of them, for any number of rows.
     needs_dense : bool
         Whether it works on dense rows of features, which random binning has not.
     penalties : tuple of str
@@ -60,6 +65,7 @@ class Solver(BaseEstimator):
 
     needs = "any"
     needs_features = False
+    whole_space = False
     needs_dense = False
     penalties: tuple[str, ...] = ("l2",)
     needs_alpha = False
@@ -111,6 +117,10 @@ class Solver(BaseEstimator):
             )
         if self.needs_alpha and not alpha > 0:
             raise ValueError(f"{name} needs alpha > 0, got {alpha!r}.")
+
+    def represent(self, features):
+        """What is to represent f where the user gave `features` (a name, a map, None)."""
+        return features
 
     def memory(self, operator: Operator, n_outputs: int, has_features: bool, budget: int) -> int:
         """Bytes that the solver's own arrays take if it may use `budget`, tiles apart."""

@@ -35,6 +35,7 @@ class Exact(Solver):
     1
     """
 
+    whole_space = True
     max_epochs = 1
     dtype = np.float64
 

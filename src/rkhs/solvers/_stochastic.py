@@ -1,4 +1,4 @@
-"""Stochastic gradients on features: averaged SGD, and Pegasos."""
+"""Stochastic gradients: averaged SGD, and Pegasos."""
 
 from dataclasses import dataclass, field
 
@@ -7,6 +7,7 @@ import numpy as np
 from rkhs.compute import single_threaded_blas, uniform
 from rkhs.solvers import _preconditioner
 from rkhs.solvers._base import Solver, State
+from rkhs.solvers._eigenpro import EigenPro
 
 _ORDER_STREAM = 1201
 _CHUNK = 8192
@@ -178,6 +179,9 @@ class Pegasos(_Stochastic):
     The subgradient method of support vector machines [shalev2011]_, for any loss and on
     features; needs alpha > 0. `SGD` is the better choice when alpha is small.
 
+    With ``features=None`` it is kernel SGD for smooth losses and any alpha, with the longest
+    constant step that is safe for its batches: `EigenPro` of rank 0, and its baseline.
+
     Parameters
     ----------
     tol : float, default=1e-4
@@ -197,6 +201,35 @@ class Pegasos(_Stochastic):
     """
 
     needs_alpha = True
+
+    def _in_whole_space(self):
+        return EigenPro(rank=0, batch_size=self.batch_size, tol=self.tol)
+
+    def check(self, loss, features, alpha, penalty="l2"):
+        if features is not None:
+            super().check(loss, features, alpha, penalty)
+            return
+        if loss.curvature is None:
+            raise ValueError(
+                f"Pegasos without features needs a smooth loss, and {loss!r} is not. Use "
+                'features="nystrom", or solver="exact".'
+            )
+        self._in_whole_space().check(loss, features, alpha, penalty)
+
+    def memory(self, operator, n_outputs, has_features, budget):
+        if not has_features:
+            return self._in_whole_space().memory(operator, n_outputs, has_features, budget)
+        return super().memory(operator, n_outputs, has_features, budget)
+
+    def init(self, problem):
+        if problem.features is None:
+            return self._in_whole_space().init(problem)
+        return super().init(problem)
+
+    def step(self, problem, state):
+        if problem.features is None:
+            return self._in_whole_space().step(problem, state)
+        return super().step(problem, state)
 
     def _first_rate(self, problem):
         return _largest_step(problem, self.batch_size)
