@@ -12,7 +12,7 @@ from rkhs.data import RowSource
 from rkhs.driver import path, run
 from rkhs.features import Nystrom, RandomBinning, RandomFourier
 from rkhs.kernels import Laplacian
-from rkhs.losses import Hinge, LogLoss, Softmax, SquaredError
+from rkhs.losses import Hinge, Huber, LogLoss, Softmax, SquaredError
 from rkhs.problem import Problem
 from rkhs.solvers import CoordinateDescent, Exact, NewtonCG
 
@@ -21,6 +21,7 @@ MAPS = {
     "random_binning": lambda: RandomBinning(12, Laplacian(2.0), random_state=0),
     "random_fourier": lambda: RandomFourier(30, Laplacian(2.0), random_state=0),
 }
+LARGE_CELLS = {"large_cells": lambda: RandomBinning(60, Laplacian(8.0), random_state=0)}
 SCHEMES = ["grid", "random"]
 TIGHT = 1e-4
 
@@ -34,7 +35,7 @@ def problem_of(loss=None, space="random_binning", n_rows=400, alpha=2e-3, n_jobs
         target = loss.encode(codes, 3)
     weight = np.random.default_rng(1).integers(0, 4, size=n_rows).astype(float)
     source = RowSource(X)
-    features = MAPS[space]().fit_rows(source, weight, np.float64)
+    features = (MAPS | LARGE_CELLS)[space]().fit_rows(source, weight, np.float64)
     return Problem(
         kernel=features.kernel_,
         loss=loss,
@@ -91,6 +92,41 @@ def test_squared_error_has_the_optimum_of_lasso(scheme):
     difference = Z @ (fit.state.coef[:, 0] - lasso.coef_)
     assert np.abs(difference[problem.weight > 0]).max() < 1e-3
     assert np.count_nonzero(fit.state.coef) < 0.7 * len(lasso.coef_)
+
+
+def correlated_problem(loss=None, **more):
+    """Few large cells a grid, more of them than rows, and a small penalty."""
+    return problem_of(loss, "large_cells", n_rows=500, alpha=3e-5, **more)
+
+
+@pytest.mark.parametrize("loss", [SquaredError(), LogLoss(), Huber(0.3)], ids=repr)
+@pytest.mark.parametrize("largest", [2048, 0], ids=["direct", "conjugate gradients"])
+def test_correlated_bins_take_few_epochs(loss, largest, monkeypatch):
+    """Coordinate descent alone takes thousands."""
+    monkeypatch.setattr("rkhs.solvers._support._LARGEST", largest)
+    problem = correlated_problem(loss)
+    fit = run(problem, CoordinateDescent(1e-2), max_epochs=60 if largest else 1000)
+    assert fit.state.converged
+    slope = gradient(problem, fit.state.coef)
+    assert np.abs(slope).max() <= problem.alpha * 1.02
+
+
+def test_second_moments_on_a_support_are_those_of_its_columns():
+    problem = correlated_problem()
+    state = CoordinateDescent().init(problem)
+    rng = np.random.default_rng(0)
+    first, more = np.split(rng.permutation(problem.operator.shape[1])[:90], [50])
+    bend = rng.uniform(size=len(problem.weight))
+    Z = problem.features.transform(problem.source[slice(None)]).toarray()[state.columns.order]
+    known = state.columns.second_moment(np.sort(first), bend, 2)
+    support = np.concatenate([np.sort(first), np.sort(more)])
+    grown = state.columns.second_moment(support, bend, 3, known)
+    exact = (Z * bend[:, None]).T @ Z
+    np.testing.assert_allclose(known, exact[np.ix_(np.sort(first), np.sort(first))], rtol=1e-12)
+    np.testing.assert_allclose(grown, exact[np.ix_(support, support)], rtol=1e-12)
+    assert state.columns.entries_in(support) == pytest.approx(
+        problem.weight @ (Z[np.argsort(state.columns.order)][:, support] > 0).sum(axis=1)
+    )
 
 
 def test_logistic_loss_has_the_optimum_of_liblinear():
@@ -155,7 +191,8 @@ def test_a_batch_of_dense_columns_gains_nothing_and_one_of_bins_does():
 @pytest.mark.parametrize("space", MAPS)
 @pytest.mark.parametrize("loss", [SquaredError(), LogLoss()], ids=repr)
 def test_result_does_not_depend_on_the_number_of_threads(loss, space, scheme, monkeypatch):
-    monkeypatch.setattr("rkhs.solvers._columns._PIECE_ROWS", 64)
+    for name in ("_PIECE_ROWS", "_GRID_PIECE_ROWS"):
+        monkeypatch.setattr(f"rkhs.solvers._columns.{name}", 64)
     solver = CoordinateDescent(scheme=scheme)
 
     def five_epochs(n_jobs):

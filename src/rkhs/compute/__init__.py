@@ -13,7 +13,14 @@ from rkhs.compute._draws import SAMPLINGS, Draw, IndependentDraw, OrthogonalDraw
 from rkhs.compute._elementwise import cosines, exponential
 from rkhs.compute._memory import available_memory
 from rkhs.compute._products import gram_times, times, transposed_times
-from rkhs.compute._threads import blas_for, core_count, single_threaded_blas, slices, tile_map
+from rkhs.compute._threads import (
+    blas_for,
+    core_count,
+    single_threaded_blas,
+    slices,
+    tile_map,
+    together,
+)
 from rkhs.compute._vectors import add_multiple, dots, fill, multiply, multiply_and_add
 
 __all__ = [
@@ -43,6 +50,7 @@ __all__ = [
     "squared_distances",
     "tile_map",
     "times",
+    "together",
     "transposed_times",
     "uniform",
 ]

@@ -7,35 +7,254 @@ interpreter's lock.
 import numpy as np
 from numba import njit
 
+from rkhs.compute._team import claim, finish, numbers16, numbers32, wait
+
 _fast = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
 
 
-@_fast
-def sum_over_bins(bins, v, out):
-    """out[bins[i]] += v[i]."""
-    if v.shape[1] == 1:
-        source, target = v[:, 0], out[:, 0]
-        for i in range(bins.shape[0]):
-            target[bins[i]] += source[i]
-        return
-    for i in range(bins.shape[0]):
-        b = bins[i]
-        for c in range(v.shape[1]):
-            out[b, c] += v[i, c]
+@njit(inline="always")
+def _minimiser(slope, w, curvature, alpha, sparse):
+    """Of slope (v - w) + curvature (v - w)^2 / 2 + alpha |v| (sparse), or + alpha v^2 / 2."""
+    pull = curvature * w - slope
+    if not sparse:
+        return pull / (curvature + alpha)
+    if pull > alpha:
+        return (pull - alpha) / curvature
+    if pull < -alpha:
+        return (pull + alpha) / curvature
+    return 0.0
+
+
+@njit(inline="always")
+def _violation(slope, w, alpha, sparse):
+    """How far zero is from the subgradients."""
+    if not sparse:
+        return abs(slope + alpha * w)
+    if w == 0.0:
+        return max(abs(slope) - alpha, 0.0)
+    return abs(slope + alpha) if w > 0.0 else abs(slope - alpha)
 
 
 @_fast
-def add_of_bins(bins, delta, f):
-    """f[i] += delta[bins[i]]."""
+def _add_of_bins(bins, change, f):
+    """f[i] += change[bins[i]]."""
     if f.shape[1] == 1:
-        source, target = delta[:, 0], f[:, 0]
+        source, target = change[:, 0], f[:, 0]
         for i in range(bins.shape[0]):
             target[i] += source[bins[i]]
         return
     for i in range(bins.shape[0]):
         b = bins[i]
         for c in range(f.shape[1]):
-            f[i, c] += delta[b, c]
+            f[i, c] += change[b, c]
+
+
+@_fast
+def _sum_slopes(bins, slope, bend, shift, out):
+    """out[bins[i]] += slope[i] + bend[i] * shift[i]."""
+    if shift.shape[1] == 1:
+        s, h, d, target = slope[:, 0], bend[:, 0], shift[:, 0], out[:, 0]
+        for i in range(bins.shape[0]):
+            target[bins[i]] += s[i] + h[i] * d[i]
+        return
+    for i in range(bins.shape[0]):
+        b = bins[i]
+        for c in range(shift.shape[1]):
+            out[b, c] += slope[i, c] + bend[i, c if bend.shape[1] > 1 else 0] * shift[i, c]
+
+
+@_fast
+def add_grids(numbers, piece, starts, value, delta, f):
+    """f += Z delta on a piece of the rows; grids without a change are passed over.
+
+    `numbers` are the addresses, kinds and lengths of the pieces' bin numbers.
+    """
+    addresses, wide, bounds = numbers
+    length = bounds[piece + 1] - bounds[piece]
+    change = np.zeros((1, delta.shape[1]))
+    for g in range(starts.shape[0] - 1):
+        part = delta[starts[g] : starts[g + 1]]
+        if not np.any(part):
+            continue
+        size = part.shape[0]
+        if change.shape[0] < size + 1:
+            change = np.zeros((size + 1, delta.shape[1]))
+        for b in range(size):
+            for c in range(delta.shape[1]):
+                change[b, c] = value * part[b, c]
+        change[size] = 0.0
+        if wide[piece, g]:
+            _add_of_bins(numbers32(addresses[piece, g], length), change, f)
+        else:
+            _add_of_bins(numbers16(addresses[piece, g], length), change, f)
+
+
+@_fast
+def sweep(team, order, numbers, starts, value, rows, coef, curvature, penalty, rooms, found):
+    """Minimise a quadratic over the bins of one grid after the other, together with others.
+
+    Every thread that helps calls this with the same arguments but for its number; the result
+    does not depend on how many do. By turns, the stages of the work are a grid's sums of slopes
+    over pieces of rows, and the minimisation over parts of its bins.
+
+    Parameters
+    ----------
+    team : number of this thread, that of all, and counters of what was claimed and done: zeros
+    order : the grids to visit
+    numbers : addresses, kinds and bounds of the pieces' bin numbers
+    rows : slope and bend of the quadratic at each row, and how far the response has moved
+    penalty : alpha, and whether it is that of absolute values
+    rooms : sums of each piece and, last, the change of the responses: zeros at first
+    found : the largest violation of optimality in each part of each visited grid
+    """
+    thread, n_threads, claims, done = team
+    n_pieces = claims.shape[1]
+    first = thread * n_pieces // n_threads
+    for stage in range(2 * order.shape[0] + 1):
+        piece = claim(claims, stage, first)
+        if piece >= 0 and stage > 0:
+            wait(done, stage - 1, n_pieces)
+        while piece >= 0:
+            visit = stage // 2
+            if stage % 2 == 1:
+                found[visit, piece] = _minimise_bins(
+                    order[visit], piece, starts, value, coef, curvature, penalty, rooms
+                )
+            else:
+                if visit > 0:
+                    _move_piece(order[visit - 1], piece, numbers, rooms[n_pieces], rows)
+                if visit < order.shape[0]:
+                    _sum_piece(order[visit], piece, numbers, rows, rooms[piece])
+            finish(done, stage)
+            piece = claim(claims, stage, first)
+
+
+@_fast
+def _move_piece(g, piece, numbers, change, rows):
+    """Move the responses of a piece of the rows along the change of a grid."""
+    addresses, wide, bounds = numbers
+    shift = rows[2][bounds[piece] : bounds[piece + 1]]
+    if wide[piece, g]:
+        _add_of_bins(numbers32(addresses[piece, g], shift.shape[0]), change, shift)
+    else:
+        _add_of_bins(numbers16(addresses[piece, g], shift.shape[0]), change, shift)
+
+
+@_fast
+def _sum_piece(g, piece, numbers, rows, out):
+    """Sums of the slopes of a piece of the rows over the bins of a grid."""
+    addresses, wide, bounds = numbers
+    first, last = bounds[piece], bounds[piece + 1]
+    slope, bend, shift = rows[0][first:last], rows[1][first:last], rows[2][first:last]
+    if wide[piece, g]:
+        _sum_slopes(numbers32(addresses[piece, g], last - first), slope, bend, shift, out)
+    else:
+        _sum_slopes(numbers16(addresses[piece, g], last - first), slope, bend, shift, out)
+
+
+@_fast
+def _minimise_bins(g, part, starts, value, coef, curvature, penalty, rooms):
+    """Minimise over a part of a grid's bins, each alone; the largest violation met."""
+    alpha, sparse = penalty
+    n_parts = rooms.shape[0] - 1
+    change = rooms[n_parts]
+    start, size = starts[g], starts[g + 1] - starts[g]
+    worst = 0.0
+    for b in range(size * part // n_parts, size * (part + 1) // n_parts):
+        j = start + b
+        for c in range(coef.shape[1]):
+            slope = 0.0
+            for p in range(n_parts):
+                slope += rooms[p, b, c]
+                rooms[p, b, c] = 0.0
+            slope *= value
+            w = coef[j, c]
+            bend = curvature[j, c if curvature.shape[1] > 1 else 0]
+            worst = max(worst, _violation(slope, w, alpha, sparse))
+            coef[j, c] = _minimiser(slope, w, bend, alpha, sparse)
+            change[b, c] = value * (coef[j, c] - w)
+    if part == n_parts - 1:
+        # Rows of unknown bins, numbered after the last, do not change.
+        rooms[:n_parts, size] = 0.0
+        change[size] = 0.0
+    return worst
+
+
+@_fast
+def support_moment(team, numbers, starts, value, places, bend, n_old, edges, lists, out):
+    """Z.T diag(bend) Z on a support, together with others: its lower triangle.
+
+    By turns, the stages are the lists of a run of rows' places in the support, and the
+    additions to runs of rows of the result, which begin at `edges`.
+
+    Parameters
+    ----------
+    team : number of this thread, that of all, and counters of what was claimed and done: zeros
+    places : where each bin stands in the support, -1 for the others; from `n_old` on, places
+        grow with the number of the bin, and rows before are known already
+    lists : room for the places of some rows before `n_old`, and for the others
+    """
+    thread, _, claims, done = team
+    addresses, wide, bounds = numbers
+    old, new, n_olds, n_news = lists
+    n_parts, n_grids = claims.shape[1], starts.shape[0] - 1
+    stage = 0
+    for piece in range(bounds.shape[0] - 1):
+        for begin in range(bounds[piece], bounds[piece + 1], old.shape[0]):
+            length = min(old.shape[0], bounds[piece + 1] - begin)
+            skipped = begin - bounds[piece]
+            part = claim(claims, stage, thread)
+            if part >= 0 and stage > 0:
+                wait(done, stage - 1, n_parts)
+            while part >= 0:
+                rows = slice(length * part // n_parts, length * (part + 1) // n_parts)
+                n_olds[rows] = 0
+                n_news[rows] = 0
+                here = old[rows], new[rows], n_olds[rows], n_news[rows]
+                for g in range(n_grids):
+                    ends = places[starts[g] : starts[g + 1]]
+                    if wide[piece, g]:
+                        bins = numbers32(addresses[piece, g], skipped + length)[skipped:]
+                        _list_places(bins[rows], ends, n_old, *here)
+                    else:
+                        bins16 = numbers16(addresses[piece, g], skipped + length)[skipped:]
+                        _list_places(bins16[rows], ends, n_old, *here)
+                finish(done, stage)
+                part = claim(claims, stage, thread)
+            stage += 1
+            part = claim(claims, stage, thread)
+            if part >= 0:
+                wait(done, stage - 1, n_parts)
+            while part >= 0:
+                for i in range(length):
+                    h = value * value * bend[begin + i]
+                    for x in range(n_news[i]):
+                        a = new[i, x]
+                        if a < edges[part] or a >= edges[part + 1]:
+                            continue
+                        row = out[a]
+                        for y in range(n_olds[i]):
+                            row[old[i, y]] += h
+                        for y in range(x + 1):
+                            row[new[i, y]] += h
+                finish(done, stage)
+                part = claim(claims, stage, thread)
+            stage += 1
+
+
+@_fast
+def _list_places(bins, places, n_old, old, new, n_olds, n_news):
+    """Append to one of each row's lists the place of its bin, if it has one."""
+    n_bins = places.shape[0]
+    for i in range(bins.shape[0]):
+        if bins[i] < n_bins:
+            place = places[bins[i]]
+            if place >= n_old:
+                new[i, n_news[i]] = place
+                n_news[i] += 1
+            elif place >= 0:
+                old[i, n_olds[i]] = place
+                n_olds[i] += 1
 
 
 @_fast
@@ -91,29 +310,6 @@ def add_of_columns(pointers, entries, columns, delta, f):
                 rows[count] = i
                 count += 1
     return rows
-
-
-@njit(inline="always")
-def _minimiser(slope, w, curvature, alpha, sparse):
-    """Of slope (v - w) + curvature (v - w)^2 / 2 + alpha |v| (sparse), or + alpha v^2 / 2."""
-    pull = curvature * w - slope
-    if not sparse:
-        return pull / (curvature + alpha)
-    if pull > alpha:
-        return (pull - alpha) / curvature
-    if pull < -alpha:
-        return (pull + alpha) / curvature
-    return 0.0
-
-
-@njit(inline="always")
-def _violation(slope, w, alpha, sparse):
-    """How far zero is from the subgradients."""
-    if not sparse:
-        return abs(slope + alpha * w)
-    if w == 0.0:
-        return max(abs(slope) - alpha, 0.0)
-    return abs(slope + alpha) if w > 0.0 else abs(slope - alpha)
 
 
 @_fast

@@ -126,3 +126,25 @@ def tile_map(
             for future in pending:
                 future.cancel()
             wait(pending)
+
+
+def together(function: Callable[[int, int], object], n_jobs: int | None = None) -> None:
+    """Call ``function(thread, n_threads)`` on several threads at once, this one among them.
+
+    It must share out its work by itself, and manage with fewer threads than were asked for:
+    those that are busy with something else come late or not at all.
+    """
+    n_threads = 1 if getattr(_worker, "inside", False) else core_count(n_jobs)
+    with single_threaded_blas:
+        helpers = [
+            _pool(n_threads).submit(function, thread, n_threads) for thread in range(1, n_threads)
+        ]
+        try:
+            function(0, n_threads)
+        finally:
+            for helper in helpers:
+                helper.cancel()
+            wait(helpers)
+    for helper in helpers:
+        if not helper.cancelled():
+            helper.result()

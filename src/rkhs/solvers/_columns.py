@@ -6,11 +6,14 @@ depend on the number of threads; each piece has its own sums.
 
 import numpy as np
 
-from rkhs.compute import slices, tile_map, uniform
+from rkhs.compute import core_count, slices, tile_map, together, uniform
 
 _STREAM = 4001  # of the random order of blocks
-_PIECE_ROWS = 32_768  # at least, so that a piece is worth a thread's while
-_PIECES = 4  # at most, for kept rows: each has sums over all bins of a grid
+_PIECE_ROWS = 32_768  # at least, so that a piece is worth a call of Python's
+_PIECES = 4  # at most, for kept rows
+_GRID_PIECE_ROWS = 2048  # the same for whole epochs in compiled code
+_GRID_PIECES = 8
+_LISTED_ROWS = 4096  # at once, of places in a support
 _WIDTH = 64  # of a block of dense columns
 _SMALLEST = 1e-30  # curvature of a column of zeros
 _PRECISION = 1e-2  # of a block's own minimisation
@@ -29,15 +32,16 @@ class Columns:
         An upper bound on the second derivative of the objective's loss.
     n_fixed : int
         Number of blocks if they are the same in each epoch and known by number, else 0.
-    separable : bool
-        Whether the coordinates of a block share no row.
+    whole_epochs : bool
+        Whether `sweep` visits blocks one after the other by itself.
     """
 
     order: np.ndarray | None = None
     pieces: list[slice]
     curvature: np.ndarray
     n_fixed = 0
-    separable = False
+    whole_epochs = False
+    least = _SMALLEST
 
     def blocks(self, seed: int, epoch: int) -> list:
         """The blocks in this epoch's random order."""
@@ -47,17 +51,27 @@ class Columns:
         """Which rows of the coefficients a block is."""
         return block
 
-    def change(self, block, delta):
-        """A block's change in the form that `add` takes for all pieces."""
-        return delta
-
-    def add(self, piece: int, block, change, f):
+    def add(self, piece: int, block, delta, f):
         """f += Z delta on a piece; the rows of it that changed, None for all."""
         raise NotImplementedError
 
-    def sums(self, piece: int, block, v, room: int = 0) -> np.ndarray:
-        """Z.T v of a block over a piece's rows; valid until `room` of the piece is used again."""
+    def sums(self, piece: int, block, v) -> np.ndarray:
+        """Z.T v of a block over a piece's rows."""
         raise NotImplementedError
+
+    def responses(self, delta: np.ndarray, n_jobs: int | None) -> np.ndarray:
+        """Z delta for all coordinates of fixed blocks, rows in the order of `pieces`."""
+        out = np.zeros((self.pieces[-1].stop, delta.shape[1]))
+
+        def add(piece):
+            for block in range(self.n_fixed):
+                part = delta[self.coordinates(block)]
+                if part.any():
+                    self.add(piece, block, part, out[self.pieces[piece]])
+
+        for _ in tile_map(add, range(len(self.pieces)), n_jobs):
+            pass
+        return out
 
     def minimise(self, block, gradient, w, curvature, alpha, sparse):
         """A block's next coefficients, and the largest violation of optimality at the last."""
@@ -70,44 +84,89 @@ class Columns:
 class Grids(Columns):
     """Random binning, one grid a block: its bins share no row."""
 
-    separable = True
+    whole_epochs = True
 
     def __init__(self, operator, weight, bend):
-        self._value, self._starts = operator.value, operator.starts
+        self._value, self._starts = operator.value, np.ascontiguousarray(operator.starts, np.int64)
         self.n_fixed = len(self._starts) - 1
         self.order, chunks = operator.hold()
-        self.pieces, self._bins = _cut(chunks, len(weight))
-        self._rooms: dict[tuple[int, int, int], np.ndarray] = {}
-        self.curvature = bend * operator.squared_column_sums(weight[:, None])
-        np.maximum(self.curvature, _SMALLEST, out=self.curvature)
+        # Each piece has sums over all bins of a grid: few pieces where there are many bins.
+        least = max(_GRID_PIECE_ROWS, 4 * operator.shape[1] // self.n_fixed)
+        self.pieces, self._bins = _cut(chunks, _piece_size(len(weight), least, _GRID_PIECES))
+        self._numbers = _addresses(self.pieces, self._bins)
+        self._rooms = np.empty(0)
+        self._shares = operator.squared_column_sums(weight[:, None])
+        self.curvature = np.maximum(bend * self._shares, _SMALLEST)
 
-    def coordinates(self, block):
-        return slice(self._starts[block], self._starts[block + 1])
+    def sweep(self, blocks, slope, bend, shift, coef, curvature, alpha, sparse, n_jobs):
+        """Minimise a quadratic of all rows and its penalty, one block after the other.
 
-    def change(self, block, delta):
-        # Rows in an unknown bin have a number after the last: they do not change.
-        change = np.zeros((len(delta) + 1, delta.shape[1]))
-        np.multiply(delta, self._value, out=change[:-1])
-        return change
-
-    def add(self, piece, block, change, f):
+        Changes `coef`, and adds to `shift` how the rows' responses move; `slope` and `bend`
+        are the quadratic's derivatives at each row where `shift` is zero. Returns the largest
+        violation of optimality that each block had when its turn came.
+        """
         from rkhs.compute import _coordinate_loops
 
-        _coordinate_loops.add_of_bins(self._bins[piece][block], change, f)
+        largest = int(np.diff(self._starts).max()) + 1
+        shape = len(self.pieces) + 1, largest, coef.shape[1]
+        if self._rooms.shape != shape:
+            self._rooms = np.zeros(shape)
+        order = np.asarray(blocks, np.int64)
+        claims, done = _counters(2 * len(order) + 1, len(self.pieces))
+        found = np.zeros((len(order), len(self.pieces)))
+        penalty = float(alpha), bool(sparse)
+        shared = order, self._numbers, self._starts, self._value, (slope, bend, shift)
+        rest = coef, curvature, penalty, self._rooms, found
+        together(lambda *who: _coordinate_loops.sweep((*who, claims, done), *shared, *rest), n_jobs)
+        return found.max(axis=1)
 
-    def sums(self, piece, block, v, room=0):
+    def responses(self, delta, n_jobs):
         from rkhs.compute import _coordinate_loops
 
-        size = self._starts[block + 1] - self._starts[block] + 1
-        key = piece, room, v.shape[1]
-        if key not in self._rooms:
-            largest = int(np.diff(self._starts).max()) + 1
-            self._rooms[key] = np.empty((largest, v.shape[1]))
-        out = self._rooms[key][:size]
-        out[...] = 0.0
-        _coordinate_loops.sum_over_bins(self._bins[piece][block], v, out)
-        out *= self._value
-        return out[:-1]
+        out = np.zeros((self.pieces[-1].stop, delta.shape[1]))
+
+        def add(piece):
+            rows = out[self.pieces[piece]]
+            _coordinate_loops.add_grids(
+                self._numbers, piece, self._starts, self._value, delta, rows
+            )
+
+        for _ in tile_map(add, range(len(self.pieces)), n_jobs):
+            pass
+        return out
+
+    def entries_in(self, support):
+        """The mean number of a row's entries in some coordinates, rows by weight."""
+        return float(self._shares[support].sum()) / self._value**2
+
+    def second_moment(self, support, bend, n_jobs, known=None):
+        """Z.T diag(bend) Z of some coordinates; `known` is that of the first few of them."""
+        from rkhs.compute import _coordinate_loops
+
+        size = len(support)
+        n_old = 0 if known is None else len(known)
+        places = np.full(self._starts[-1], -1, np.int32)
+        places[support] = np.arange(size)
+        out = np.zeros((size, size))
+        if known is not None:
+            out[:n_old, :n_old] = known
+        # Runs of rows, so long that all of them have the same share of the triangle.
+        n_parts = core_count(n_jobs)
+        areas = n_old**2 + np.arange(n_parts + 1) / n_parts * (size**2 - n_old**2)
+        edges = np.sqrt(areas).round().astype(np.int64)
+        n_rows = min(_LISTED_ROWS, max(piece.stop - piece.start for piece in self.pieces))
+        old, new = np.empty((2, n_rows, self.n_fixed), np.int32)
+        lists = old, new, *np.empty((2, n_rows), np.int64)
+        n_runs = sum(-(-(piece.stop - piece.start) // n_rows) for piece in self.pieces)
+        claims, done = _counters(2 * n_runs, n_parts)
+        matrix = self._numbers, self._starts, self._value
+        support = places, bend, n_old, edges, lists, out
+        together(
+            lambda *who: _coordinate_loops.support_moment((*who, claims, done), *matrix, *support),
+            n_jobs,
+        )
+        out[:, n_old:] += np.tril(out, -1)[n_old:].T
+        return out
 
 
 class RandomBins(Columns):
@@ -116,7 +175,7 @@ class RandomBins(Columns):
     def __init__(self, operator, weight, bend, batch):
         self._value, starts = operator.value, operator.starts
         self.order, chunks = operator.hold()
-        self.pieces, bins = _cut(chunks, len(weight))
+        self.pieces, bins = _cut(chunks, _piece_size(len(weight)))
         self._lists = list(tile_map(lambda b: _by_bin(b, starts), bins, operator.n_jobs))
         n_grids, n_bins = len(starts) - 1, int(starts[-1])
         self._batch = batch or max(1, n_bins // n_grids)
@@ -134,7 +193,7 @@ class RandomBins(Columns):
         pointers, entries = self._lists[piece]
         return _coordinate_loops.add_of_columns(pointers, entries, block, self._value * delta, f)
 
-    def sums(self, piece, block, v, room=0):
+    def sums(self, piece, block, v):
         from rkhs.compute import _coordinate_loops
 
         pointers, entries = self._lists[piece]
@@ -176,7 +235,7 @@ class DenseBlocks(Columns):
         Z = self._columns[self._blocks[block], self.pieces[piece]]
         f += Z.T @ delta.astype(Z.dtype)
 
-    def sums(self, piece, block, v, room=0):
+    def sums(self, piece, block, v):
         Z = self._columns[self._blocks[block], self.pieces[piece]]
         return (Z @ v.astype(Z.dtype)).astype(np.float64)
 
@@ -209,7 +268,7 @@ class RandomColumns(Columns):
         Z = self._columns[block, self.pieces[piece]]
         f += Z.T @ delta.astype(Z.dtype)
 
-    def sums(self, piece, block, v, room=0):
+    def sums(self, piece, block, v):
         Z = self._columns[block, self.pieces[piece]]
         return (Z @ v.astype(Z.dtype)).astype(np.float64)
 
@@ -256,20 +315,33 @@ def _transposed(operator):
     return out
 
 
-def _piece_size(n_rows):
+def _piece_size(n_rows, least=None, most=_PIECES):
     """Pieces of the same size: as many as there are rows for, and not too many."""
-    return -(-n_rows // min(_PIECES, max(1, n_rows // _PIECE_ROWS)))
+    least = _PIECE_ROWS if least is None else least
+    return -(-n_rows // min(most, max(1, n_rows // least)))
 
 
-def _cut(chunks, n_rows):
-    """Pieces of rows, and for each the bin numbers of every grid."""
-    size = _piece_size(n_rows)
+def _cut(chunks, size):
+    """Pieces of at most `size` rows, and for each the bin numbers of every grid."""
     pieces, bins = [], []
     for rows, grids in chunks:
         for part in slices(rows.stop - rows.start, size):
             pieces.append(slice(rows.start + part.start, rows.start + part.stop))
             bins.append([grid[part] for grid in grids])
     return pieces, bins
+
+
+def _addresses(pieces, bins):
+    """Where the bin numbers of each piece and grid are, whether they have four bytes, and
+    where pieces begin."""
+    addresses = np.array([[grid.ctypes.data for grid in grids] for grids in bins], np.int64)
+    wide = np.array([[grid.itemsize == 4 for grid in grids] for grids in bins])
+    return addresses, wide, np.array([0, *(piece.stop for piece in pieces)], np.int64)
+
+
+def _counters(n_stages, n_units):
+    """For a team of threads: claims of each unit, and the number of those done in each stage."""
+    return np.zeros((n_stages, n_units), np.int64), np.zeros(n_stages, np.int64)
 
 
 def _by_bin(bins, starts):

@@ -7,17 +7,14 @@ import numpy as np
 
 from rkhs.compute import single_threaded_blas, slices, tile_map
 from rkhs.losses import LOSSES
+from rkhs.solvers import _support
 from rkhs.solvers._base import Solver, State
 from rkhs.solvers._columns import Columns, columns_bytes, columns_of
-from rkhs.solvers._newton_cg import weighted_hessian
 
 _SCHEMES = ("grid", "random")
 _ROUND = 4  # epochs, of which only the first visits blocks at rest
-_TRIALS = 4  # step sizes of the Newton step that ends a round
-_INNER = 15  # iterations of conjugate gradients for it
-_INNER_PRECISION = 1e-4
-_LEAST_BEND = 0.01  # local curvature over its bound, below which it is not trusted
-_ROUNDING = 1e-9
+_LEAST_BEND = 0.01  # second derivative over its bound, below which it is not trusted
+_BACKTRACKS = 20
 _ROWS_AT_ONCE = 8192
 
 
@@ -28,12 +25,15 @@ class _CoordinateState(State):
     columns: Columns = field(default_factory=Columns)
     f: np.ndarray = field(default_factory=lambda: np.empty(0))
     slopes: np.ndarray = field(default_factory=lambda: np.empty(0))
+    bends: np.ndarray = field(default_factory=lambda: np.empty(0))  # second derivatives
     target: np.ndarray = field(default_factory=lambda: np.empty(0))
     weight: np.ndarray = field(default_factory=lambda: np.empty(0))
     curvature: np.ndarray = field(default_factory=lambda: np.empty(0))
     violations: np.ndarray = field(default_factory=lambda: np.empty(0))  # block by block
     blocks: list = field(default_factory=list)  # of this round
+    moment: tuple = (np.empty(0, np.intp), None)  # of some columns of Z, and which
     scale: float = 1.0
+    largest: float = np.inf  # violation met in the round's first epoch
     round: int = 0
     epoch: int = 0
 
@@ -46,11 +46,9 @@ class CoordinateDescent(Solver):
     :math:`\ldots + \frac{\alpha}{2} \sum_j w_j^2` ("l2"), over :math:`f = Z w`.
 
     On random binning a block is a grid. Its bins share no row, so that each is minimised
-    over alone, all of them at once and without damping: exactly for the squared error, with
-    the local second derivative for other smooth losses. A step that could have gone too far
-    (by convexity, the slope behind it tells) is replaced by one that an upper bound of the
-    curvature makes safe: no step raises the objective. On dense features a block is a run
-    of columns.
+    over alone, all of them at once and without damping. Losses other than the squared error
+    are replaced by their second-order expansion, anew in each epoch, and an epoch that would
+    raise the objective is shortened. On dense features a block is a run of columns.
 
     Parameters
     ----------
@@ -70,9 +68,11 @@ class CoordinateDescent(Solver):
     Notes
     -----
     With "grid", four epochs make a round. Blocks that are optimal within `tol` are visited in
-    the first of them only. A Newton step over the coefficients that are not zero, by conjugate
-    gradients, ends the round if it lowers the objective: it settles correlated columns, which
-    coordinate descent is slow at. [wen2010]_
+    the first of them only. The coefficients that are not zero end the round: correlated
+    columns, which coordinate descent is slow at, are settled by Newton steps that hold signs
+    [wen2010]_. With random binning and few enough of them the steps are exact, and go on until
+    the signs are those of the optimum on this support; else there is one, by conjugate
+    gradients, taken if it lowers the objective.
 
     Dense features are held in memory whole.
 
@@ -128,7 +128,10 @@ class CoordinateDescent(Solver):
         vectors = super().memory(operator, n_outputs, has_features, budget)
         if self.scheme == "grid":
             vectors *= 2
-        return vectors + columns_bytes(operator, self.scheme, self.batch)
+        own = vectors + columns_bytes(operator, self.scheme, self.batch)
+        if self.scheme == "grid" and operator.is_sparse:
+            own += _support.moment_bytes(operator.shape[1], max(budget - own, 0))
+        return own
 
     def init(self, problem):
         loss = problem.loss
@@ -144,16 +147,18 @@ class CoordinateDescent(Solver):
         scale = problem.alpha
         if problem.penalty == "l2" or problem.alpha == 0:
             scale = np.abs(problem.adjoint(problem.derivative(np.zeros_like(f)))).max()
-        return _CoordinateState(
+        state = _CoordinateState(
             coef,
             columns=columns,
             f=f,
-            slopes=weight[:, None] * loss.derivative(f, target),
             target=target,
             weight=weight,
+            curvature=columns.curvature,
             violations=np.full(columns.n_fixed, np.inf),
             scale=float(scale),
         )
+        _measure(problem, state)
+        return state
 
     def step(self, problem, state):
         tolerance = self.tol * state.scale
@@ -161,210 +166,142 @@ class CoordinateDescent(Solver):
         complete = not state.blocks
         if complete:
             state.blocks = columns.blocks(problem.seed, state.epoch)
-            state.curvature = _local_curvature(problem, state)
+            state.round = 0
         with single_threaded_blas:
-            largest = _epoch(problem, state)
-        state.epoch += 1
-        state.objective = _objective(problem, state, state.coef, state.f)
-        state.converged = complete and largest <= tolerance
-        if columns.n_fixed:
-            self._continue_round(problem, state, tolerance)
-        else:
-            state.blocks = []
+            largest = (_sweep if columns.whole_epochs else _epoch)(problem, state)
+            if complete:
+                state.largest = largest
+            state.converged = complete and largest <= tolerance
+            state.epoch += 1
+            if not columns.n_fixed:
+                state.blocks = []
+                return state
+            # Blocks at rest leave after a round's first epoch.
+            state.blocks = [block for block in state.blocks if state.violations[block] > tolerance]
+            state.round += 1
+            if not state.converged and (state.round == _ROUND or not state.blocks):
+                state.blocks = []
+                new = _support.improved(problem, state, tolerance)
+                if new is not None:
+                    state.coef, state.f = new
+                    _measure(problem, state)
         return state
 
-    def _continue_round(self, problem, state, tolerance):
-        """Blocks at rest leave after a round's first epoch; a Newton step ends it."""
-        state.blocks = [block for block in state.blocks if state.violations[block] > tolerance]
-        state.round += 1
-        if not state.converged and (state.round == _ROUND or not state.blocks):
-            _accelerate(problem, state)
-            state.blocks, state.round = [], 0
+
+def _measure(problem, state):
+    """Slopes and objective at the state's responses."""
+    loss, value = problem.loss, 0.0
+    state.slopes = np.empty_like(state.f) if state.slopes.shape != state.f.shape else state.slopes
+
+    def work(piece):
+        # Little at a time: threads wait for each other over large new arrays.
+        total = 0.0
+        for start in range(piece.start, piece.stop, _ROWS_AT_ONCE):
+            rows = slice(start, min(start + _ROWS_AT_ONCE, piece.stop))
+            f, target, weight = state.f[rows], state.target[rows], state.weight[rows]
+            np.multiply(weight[:, None], loss.derivative(f, target), out=state.slopes[rows])
+            total += float(weight @ loss.elementwise(f, target).sum(axis=1))
+        return total
+
+    for part in tile_map(work, slices(len(state.f), 8 * _ROWS_AT_ONCE), problem.n_jobs):
+        value += part
+    state.objective = value + problem.penalty_value(state.coef, state.f)
+
+
+def _sweep(problem, state):
+    """Visit this round's blocks on the second-order expansion; the largest violation met."""
+    columns, loss = state.columns, problem.loss
+    if state.round == 0:
+        _expand(problem, state)
+    f, coef, objective = state.f, state.coef.copy(), state.objective
+    shift = np.zeros_like(f)
+    violations = columns.sweep(
+        state.blocks,
+        state.slopes,
+        state.bends,
+        shift,
+        state.coef,
+        state.curvature,
+        problem.alpha,
+        problem.penalty == "l1",
+        problem.n_jobs,
+    )
+    state.violations[state.blocks] = violations
+    state.f = f + shift
+    _measure(problem, state)
+    size, delta = 1.0, state.coef - coef
+    while not loss.quadratic and not state.objective <= objective:
+        size = 0.5 * size if size > 0.5**_BACKTRACKS else 0.0
+        state.coef, state.f = coef + size * delta, f + size * shift
+        _measure(problem, state)
+        if size == 0.0:
+            break
+    return float(violations.max())
+
+
+def _expand(problem, state):
+    """Second derivatives of the loss at each row, and of their sums over each bin."""
+    columns, loss = state.columns, problem.loss
+    weight = state.weight[:, None]
+    if loss.quadratic:
+        state.bends = weight
+        return
+    second = loss.second_derivative(state.f, state.target)
+    if loss.coupled:
+        second *= 2.0  # diag(p) - p p^T is at most twice its own diagonal
+    np.clip(second, _LEAST_BEND * loss.curvature, loss.curvature, out=second)
+    state.bends = np.multiply(weight, second, out=second)
+    bends = _support.table_order(state, state.bends)
+    state.curvature = problem.operator.squared_column_sums(bends)
+    np.maximum(state.curvature, columns.least, out=state.curvature)
 
 
 def _epoch(problem, state):
     """Visit this round's blocks once; the largest violation met."""
     largest = 0.0
-    gradients = _advance(problem, state, None, state.blocks[:1])
+    gradient = _advance(problem, state, None, *state.blocks[:1])
     for position, block in enumerate(state.blocks):
         following = state.blocks[position + 1 : position + 2]
-        violation, gradients = _visit(problem, state, block, gradients[-1], following)
+        violation, gradient = _visit(problem, state, block, gradient, following)
         if state.columns.n_fixed:
             state.violations[block] = violation
         largest = max(largest, violation)
+    _measure(problem, state)
     return largest
-
-
-def _objective(problem, state, coef, f):
-    value = problem.loss.value(f, state.target, state.weight)
-    return value + problem.penalty_value(coef, f)
-
-
-def _accelerate(problem, state):
-    """A Newton step by conjugate gradients over the coefficients that are not zero.
-
-    Where signs stay as they are the penalty is smooth. Coefficients that would change sign
-    become zero; the step is taken if the objective is lower there. [wen2010]_
-    """
-    coef, sparse = state.coef, problem.penalty == "l1"
-    support = coef != 0 if sparse else np.ones(coef.shape, bool)
-    if not support.any():
-        return
-    f = _table_order(state, state.f)
-    gradient = problem.adjoint(problem.derivative(f))
-    gradient += problem.alpha * (np.sign(coef) if sparse else coef)
-    ridge = 0.0 if sparse else problem.alpha
-    direction = _conjugate_gradients(problem, state, f, support, -gradient, ridge)
-    size = 1.0
-    for _ in range(_TRIALS):
-        new = coef + size * direction
-        if sparse:
-            new[np.sign(new) != np.sign(coef)] = 0.0
-        responses = _responses(problem, state, new - coef)
-        objective = _objective(problem, state, new, responses)
-        if objective < state.objective:
-            state.coef, state.f, state.objective = new, responses, objective
-            slopes = problem.loss.derivative(state.f, state.target)
-            state.slopes = state.weight[:, None] * slopes
-            return
-        size *= 0.25
-
-
-def _conjugate_gradients(problem, state, f, support, residual, ridge):
-    """The Newton direction on a support, scaled by the diagonal of the Hessian."""
-    hessian = weighted_hessian(problem, f)
-    whole, product_whole = np.zeros_like(residual), np.empty_like(residual)
-    # The vectors are those of the rows of coefficients that the support meets: often few.
-    used = np.flatnonzero(support.any(axis=1))
-    support, residual = support[used], residual[used] * support[used]
-    scale = support / (state.curvature[used] + ridge)
-    step = np.zeros_like(residual)
-    z = scale * residual
-    p, energy = z, float(np.vdot(residual, z))
-    first = energy
-    for _ in range(_INNER):
-        whole[used] = p
-        problem.operator.gram(whole, hessian, product_whole)
-        product = support * product_whole[used] + ridge * p
-        bend = float(np.vdot(p, product))
-        if not bend > 0:
-            break
-        size = energy / bend
-        step += size * p
-        residual = residual - size * product
-        z = scale * residual
-        before, energy = energy, float(np.vdot(residual, z))
-        if not energy > _INNER_PRECISION * first:
-            break
-        p = z + energy / before * p
-    whole[used] = step
-    return whole
-
-
-def _responses(problem, state, delta):
-    """The responses after a change of all coefficients."""
-    columns = state.columns
-    f = state.f.copy()
-
-    def work(number):
-        for block in range(columns.n_fixed):
-            part = delta[columns.coordinates(block)]
-            if part.any():
-                columns.add(number, block, columns.change(block, part), f[columns.pieces[number]])
-
-    for _ in tile_map(work, range(len(columns.pieces)), problem.n_jobs):
-        pass
-    return f
-
-
-def _table_order(state, values):
-    """Rows in the order of the table."""
-    if state.columns.order is None:
-        return values
-    out = np.empty_like(values)
-    out[state.columns.order] = values
-    return out
-
-
-def _local_curvature(problem, state):
-    """Second derivatives of the loss at f, or the bound where steps are not watched."""
-    columns = state.columns
-    if problem.loss.quadratic or not columns.separable:
-        return columns.curvature
-    f = _table_order(state, state.f)
-    second = problem.loss.second_derivative(f, problem.target)
-    bend = problem.operator.squared_column_sums(problem.weight[:, None] * second)
-    return np.clip(bend, _LEAST_BEND * columns.curvature, columns.curvature, out=bend)
 
 
 def _visit(problem, state, block, gradient, following):
     """Move one block; the violation found there, and the gradient of the following."""
-    columns, curvature = state.columns, state.curvature
-    alpha, sparse = problem.alpha, problem.penalty == "l1"
+    columns = state.columns
     here = columns.coordinates(block)
     w = state.coef[here]
-    new, violation = columns.minimise(block, gradient, w, curvature[here], alpha, sparse)
+    new, violation = columns.minimise(
+        block, gradient, w, state.curvature[here], problem.alpha, problem.penalty == "l1"
+    )
     delta = new - w
-    if not delta.any():
-        return violation, _advance(problem, state, None, following)
-    watched = curvature is not columns.curvature
-    gradients = _advance(problem, state, (block, delta), [block] * watched + following)
-    if watched:
-        far = _too_far(problem, gradients[0], w, new)
-        if far.any():
-            bound = columns.curvature[here]
-            safe, _ = columns.minimise(block, gradient, w, bound, alpha, sparse)
-            back = np.where(far, safe - new, 0.0)
-            new = np.where(far, safe, new)
-            gradients = _advance(problem, state, (block, back), following)
     state.coef[here] = new
-    return violation, gradients
+    return violation, _advance(problem, state, (block, delta) if delta.any() else None, *following)
 
 
-def _too_far(problem, gradient, w, new):
-    """Steps that may have raised the objective, by the gradient where they end.
-
-    The loss is convex: it rose by no more than the slope at the end times the step.
-    """
-    rise = gradient * (new - w)
-    if problem.penalty == "l1":
-        penalty = problem.alpha * (np.abs(new) - np.abs(w))
-    else:
-        penalty = 0.5 * problem.alpha * (np.square(new) - np.square(w))
-    size = np.abs(rise) + np.abs(penalty)
-    total = rise + penalty
-    if problem.loss.coupled:  # the outputs of a row are one function
-        total, size = total.sum(axis=1, keepdims=True), size.sum(axis=1, keepdims=True)
-    return np.broadcast_to(total > _ROUNDING * size, w.shape)
-
-
-def _advance(problem, state, move, wanted):
-    """Move the responses along a block's change, then the gradients of the wanted blocks.
+def _advance(problem, state, move, wanted=None):
+    """Move the responses along a block's change, then the gradient of the wanted block.
 
     One task a piece of rows does all of it.
     """
     columns = state.columns
-    if move is not None:
-        move = move[0], columns.change(*move)
 
     def work(number):
         piece = columns.pieces[number]
         f, slopes = state.f[piece], state.slopes[piece]
         if move is not None:
             rows = columns.add(number, *move, f)
-            if rows is not None:
-                slope = problem.loss.derivative(f[rows], state.target[piece][rows])
-                slopes[rows] = state.weight[piece][rows, None] * slope
-            else:
-                # Little at a time: threads wait for each other over large new arrays.
-                target, weight = state.target[piece], state.weight[piece]
-                for part in slices(len(f), _ROWS_AT_ONCE):
-                    slope = problem.loss.derivative(f[part], target[part])
-                    np.multiply(weight[part, None], slope, out=slopes[part])
-        return [columns.sums(number, block, slopes, k) for k, block in enumerate(wanted)]
+            rows = slice(None) if rows is None else rows
+            slope = problem.loss.derivative(f[rows], state.target[piece][rows])
+            slopes[rows] = state.weight[piece][rows, None] * slope
+        return None if wanted is None else columns.sums(number, wanted, slopes)
 
-    parts = tile_map(work, range(len(columns.pieces)), problem.n_jobs)
-    return [_total(sums) for sums in zip(*parts, strict=True)]
+    parts = list(tile_map(work, range(len(columns.pieces)), problem.n_jobs))
+    return None if wanted is None else _total(parts)
 
 
 def _total(arrays):

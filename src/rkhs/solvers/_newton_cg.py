@@ -108,30 +108,42 @@ def _search_features(solver, problem, state, gradient):
         curvature = problem.loss.second_derivative(state.f, problem.target)
         precondition = state.preconditioner.factor(problem.weight, curvature, problem.alpha)
     with single_threaded_blas:
-        step = _descend(solver, problem, state, gradient, hessian, precondition)
+        step = conjugate_gradients(
+            lambda p: problem.operator.gram(p, hessian) + problem.alpha * p,
+            -gradient,
+            precondition,
+            solver.max_inner,
+            lambda first: _inner_tolerance(first, state),
+        )
         return step, problem.evaluate(step), float(np.vdot(gradient, step))
 
 
-def _descend(solver, problem, state, gradient, hessian, precondition):
-    """Conjugate gradients for the Newton system."""
-    residual = -gradient
+def conjugate_gradients(multiply, right, precondition, max_steps, precision):
+    """Solve ``multiply(x) = right``.
+
+    Ends when the squared norm of the residual (in that of the preconditioner) has fallen by
+    the factor `precision`, a function of its first value. What the other two functions give
+    may be overwritten by their next calls.
+    """
+    residual = right.copy()
     z = precondition(residual)
     p, energy = z.copy(), float(np.vdot(residual, z))
-    first, step = energy, np.zeros_like(gradient)
-    for _ in range(solver.max_inner):
-        product = problem.operator.gram(p, hessian) + problem.alpha * p
+    first, x = energy, np.zeros_like(residual)
+    for _ in range(max_steps):
+        product = multiply(p)
         bend = float(np.vdot(p, product))
         if not bend > 0:
             break
         size = energy / bend
-        step += size * p
-        residual = residual - size * product
+        x += size * p
+        residual -= size * product
         z = precondition(residual)
         before, energy = energy, float(np.vdot(residual, z))
-        if not energy > _inner_tolerance(first, state) * first:
+        if not energy > precision(first) * first:
             break
-        p = z + energy / before * p
-    return step
+        p *= energy / before
+        p += z
+    return x
 
 
 def _search_kernel(solver, problem, state, gradient):
