@@ -48,6 +48,25 @@ def best(function, repeats=5) -> float:
     return min(times)
 
 
+def thread_gain() -> float:
+    """How many times faster two threads are than one at sines, which need no memory."""
+    import numpy as np
+    from numba import njit
+
+    from rkhs.compute import tile_map
+
+    @njit(nogil=True)
+    def sines(count):
+        total = 0.0
+        for i in range(count):
+            total += np.sin(i * 1e-3)
+        return total
+
+    sines(1)
+    one, two = (best(lambda n=n: list(tile_map(sines, [300_000] * 16, n)), 9) for n in (1, 2))
+    return one / two
+
+
 def peak_bytes() -> int:
     """The most memory that this process has held so far (Linux).
 

@@ -10,11 +10,12 @@ _LARGEST = 2048  # coefficients whose second moment is worth a factorisation
 _COPIES = 5  # of that matrix, while it is worked on
 _PRODUCTS = 64  # with the operator that the matrix may cost
 _TRIALS = 4  # step sizes
+_SIZES = (1.0, 0.3, 0.1, 0.03)
 _INNER = 15  # iterations of conjugate gradients
 _INNER_PRECISION = 1e-4
 _PRECISION = 0.1  # of the minimisation on a support, in terms of the violations elsewhere
 _SWEEPS = 3
-_STEPS = 60  # Newton steps of that minimisation
+_STEPS = 20  # Newton steps of that minimisation
 _RIDGE = 1e-10  # of the diagonal: bins of the same rows make the matrix singular
 
 
@@ -154,15 +155,17 @@ def _newton_step(moment, slope, v, alpha):
         bend = 0.5 * (matrix @ delta) @ delta
         return slope[used] @ delta + bend + alpha * (np.abs(new).sum() - np.abs(old).sum())
 
-    kept = np.sign(old + step) == sign
-    best = np.where(kept, old + step, 0.0)
-    if not change(best) < 0:
-        best = _furthest(old, step, steepness, matrix @ step, alpha)
-    if not change(best) < 0:
-        return None, False
     new = v.copy()
-    new[used] = best
-    return new, bool(kept.all())
+    for size in _SIZES:
+        trial = old + size * step
+        kept = np.sign(trial) == sign
+        trial[~kept] = 0.0
+        if change(trial) < 0:
+            new[used] = trial
+            return new, size == 1.0 and bool(kept.all())
+    trial = _furthest(old, step, steepness, matrix @ step, alpha)
+    new[used] = trial
+    return (new if change(trial) < 0 else None), False
 
 
 def _furthest(old, step, steepness, bent, alpha):
