@@ -31,6 +31,7 @@ from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from rkhs import __version__, estimators
+from rkhs.data import Preparation
 from rkhs.estimators._base import KernelMachine
 from rkhs.expansion import Expansion, FeatureExpansion, KernelExpansion
 from rkhs.features import FEATURES, FeatureMap
@@ -54,6 +55,7 @@ _CLASSES: dict[str, type] = {
         *FEATURES.values(),
         *SOLVERS.values(),
         *_MODELS.values(),
+        Preparation,
     )
 }
 _PRIVATE_ATTRIBUTES = ("_one_output",)
@@ -230,7 +232,7 @@ class _Writer:
         if type(value) in _EXPANSIONS.values():
             return self._expansion(value)
         if isinstance(value, BaseEstimator):
-            return self._object(value, fitted=False)
+            return self._object(value, fitted=isinstance(value, Preparation))
         raise TypeError(
             f"A model file cannot hold {value!r} of type {type(value).__name__}; numbers, "
             "strings, NumPy arrays, lists, dictionaries and the library's own objects it can."
@@ -379,12 +381,18 @@ def _check_model(model) -> None:
     if not isinstance(model, KernelMachine):
         return
     expansion = model.expansion_
+    preparation = model.preparation_
+    n_columns = model.n_features_in_
+    if preparation is not None:
+        if len(preparation.shift_) != n_columns or len(preparation.scale_) != n_columns:
+            raise ValueError("the shapes of its arrays do not agree")
+        n_columns = len(preparation.origin_)
     if isinstance(expansion, KernelExpansion):
-        agree = expansion.centers.shape == (len(expansion.coef), model.n_features_in_)
+        agree = expansion.centers.shape == (len(expansion.coef), n_columns)
     else:
         _check_model(expansion.feature_map)
         agree = (
-            expansion.feature_map.n_features_in_ == model.n_features_in_
+            expansion.feature_map.n_features_in_ == n_columns
             and expansion.feature_map.n_outputs == len(expansion.coef)
         )
     if not agree or expansion.coef.ndim != 2:

@@ -123,7 +123,7 @@ def test_columns_are_checked():
         numbers.predict(TEST)
 
 
-@pytest.mark.parametrize("features", [None, "auto", "nystrom", "random_fourier", Nystrom(10)])
+@pytest.mark.parametrize("features", [None, "nystrom", "random_fourier", Nystrom(10)])
 def test_other_features_refuse_and_name_the_way(features):
     with pytest.raises(ValueError, match=r"'city'.*OneHotEncoder.*features=\"random_binning\""):
         KernelRegressor(features=features).fit(TRAIN, Y)

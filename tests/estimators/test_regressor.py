@@ -41,7 +41,7 @@ def test_weights_are_repetitions(features):
 )
 def test_auto_chooses_by_rows_and_loss(loss, n_rows, features, solver):
     X, y, _ = table(n_rows)
-    model = KernelRegressor(loss=loss, random_state=0).fit(X, y)
+    model = KernelRegressor(kernel="gaussian", loss=loss, random_state=0).fit(X, y)
     assert isinstance(model.features_, features)
     assert isinstance(model.solver_, solver)
     assert model.alpha_ == pytest.approx(1 / n_rows)

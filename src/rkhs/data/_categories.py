@@ -10,6 +10,8 @@ import numpy as np
 from sklearn.utils.validation import _check_feature_names, _check_n_features
 
 UNSEEN = -1  # code of a category that is not in the list
+_DATES = ("date", "time", "duration")  # how the names of their types begin
+_DAY = 86_400e6  # microseconds
 _MOST = 2**24  # codes that float32 tells apart
 
 
@@ -61,6 +63,42 @@ def learn_categories(X, known=None):
             )
         codes[j] = _codes(places, distinct, categories[j])
     return (_replaced(X, codes), categories) if codes else (X, None)
+
+
+def dates_as_numbers(X):
+    """A data frame with its dates, times and durations in days; other tables as they are.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from rkhs.data import dates_as_numbers
+    >>> frame = pd.DataFrame({"day": pd.to_datetime(["1970-01-02 00:00", "1970-01-03 12:00"])})
+    >>> dates_as_numbers(frame)["day"].tolist()
+    [1.0, 2.5]
+    """
+    if not _is_frame(X):
+        return X
+    kinds = [str(dtype).lower() for dtype in X.dtypes]
+    places = [j for j, kind in enumerate(kinds) if kind.startswith(_DATES)]
+    return _replaced(X, {j: _days(_column(X, j)) for j in places}) if places else X
+
+
+def _days(column):
+    """A column of dates or durations in days, NaN where it has none."""
+    if hasattr(column, "iloc"):
+        if getattr(column.dtype, "tz", None) is not None:
+            column = column.dt.tz_convert("UTC").dt.tz_localize(None)
+        values = column.to_numpy()
+        microseconds = values.astype(f"{values.dtype.kind}8[us]").astype(np.float64)
+        return np.where(np.isnat(values), np.nan, microseconds) / _DAY
+    kind = str(column.dtype)
+    if kind.startswith("Duration"):
+        column = column.dt.total_microseconds()
+    elif kind == "Time":
+        return column.to_physical().cast(float).to_numpy() / (1000 * _DAY)
+    else:
+        column = column.dt.epoch("us")
+    return column.cast(float).to_numpy() / _DAY
 
 
 def encode_categories(X, categories, estimator):

@@ -1,7 +1,11 @@
 """What "auto" means: the one place that holds these rules.
 
+With kernel, features, solver, alpha and length scale all at "auto", a smooth loss, and 1,000
+rows or more, the model is searched for (see below). Otherwise:
+
 | what | rule |
 |---|---|
+| kernel | `Laplacian` for "random_binning", else `Gaussian` |
 | features | none (the kernel's whole space) up to 2,000 rows and for `Exact` and `EigenPro`; beyond, or for a solver that needs features or penalty="l1", `Nystrom` |
 | centres of "nystrom" | 8 sqrt(n), between 500 and 10,000, their matrices within a quarter of the memory |
 | solver | `CoordinateDescent` for penalty="l1"; `Exact` without features, up to 2,000 rows (500 for softmax, whose outputs are solved together); else by the loss: `ConjugateGradient` for the squared error, `NewtonCG` for other smooth losses, `SGD` for losses with a kink |
@@ -15,6 +19,7 @@ import numpy as np
 
 from rkhs.compute import available_memory
 from rkhs.features import FEATURES, FeatureMap, Nystrom
+from rkhs.kernels import Gaussian, Kernel
 from rkhs.losses import Loss
 from rkhs.registry import build
 from rkhs.solvers import (
@@ -67,6 +72,12 @@ def choose(
             )
         solver = build(solver, SOLVERS, Solver, "solver", **given)
     return features, solver
+
+
+def default_kernel(features) -> type[Kernel]:
+    """The class of kernel that suits features: a name, an object, None or "auto"."""
+    kind = FEATURES.get(features) if isinstance(features, str) else features
+    return getattr(kind, "default_kernel", Gaussian)
 
 
 def _solver_for(loss: Loss, exact: bool) -> type[Solver]:

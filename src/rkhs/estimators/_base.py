@@ -4,12 +4,14 @@ import contextlib
 import numbers
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from rkhs.data import (
     RowSource,
+    dates_as_numbers,
     encode_categories,
     extends,
     learn_categories,
@@ -18,7 +20,8 @@ from rkhs.data import (
     stack,
 )
 from rkhs.driver import run
-from rkhs.estimators._auto import choose, parse_memory
+from rkhs.estimators import _raw
+from rkhs.estimators._auto import choose, default_kernel, parse_memory
 from rkhs.estimators._progress import progress_for
 from rkhs.features import FEATURES
 from rkhs.features._base import new_seed, sample_rows
@@ -28,12 +31,16 @@ from rkhs.monitor import Monitor, Validation, copied
 from rkhs.operators import KernelOperator
 from rkhs.problem import Problem
 from rkhs.registry import build
+from rkhs.search import search_bytes
 
 _SAME_KERNEL = 0.01  # mean difference of kernel values that a new sample of rows may make
 _DTYPES = {"float32": np.float32, "float64": np.float64}
 
-SHARED_PARAMETERS = """kernel : str or Kernel, default="gaussian"
-        Name in snake_case, or a kernel built by hand with its own length scale.
+SHARED_PARAMETERS = """kernel : str, Kernel or "auto", default="auto"
+        Name in snake_case, or a kernel built by hand with its own length scale. While kernel,
+        features, solver, alpha and length_scale all are "auto", the model is searched for (see
+        "What auto means" in the documentation), and the table may have text, categories, dates
+        and missing values.
     loss : str or Loss
     features : str, FeatureMap, None or "auto", default="auto"
         None is the kernel's whole space, with every training row a centre. "random_binning"
@@ -78,7 +85,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
 
     def __init__(
         self,
-        kernel="gaussian",
+        kernel="auto",
         loss="squared_error",
         features="auto",
         solver="auto",
@@ -160,6 +167,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
                 f"length_scale={self.length_scale!r} and kernel={self.kernel!r} were both given. "
                 "Set length_scale in the kernel alone."
             )
+        if isinstance(self.kernel, str) and self.kernel == "auto":
+            return default_kernel(self.features)(length_scale=self.length_scale)
         return build(self.kernel, KERNELS, Kernel, "kernel", length_scale=self.length_scale)
 
     def _checked_weight(self, sample_weight, X):
@@ -193,10 +202,12 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
     def _coded(self, X):
         """A table to fit to, with codes for the categories if the features take them."""
         kind = FEATURES.get(self.features) if isinstance(self.features, str) else self.features
-        if not getattr(kind, "takes_categories", False):
+        if not (_raw.nothing_set(self) or getattr(kind, "takes_categories", False)):
             refuse_text(X)
             self.categories_ = None
             return X
+        if _raw.nothing_set(self):
+            X = dates_as_numbers(X)
         known = getattr(self, "categories_", None) if self.warm_start else None
         X, self.categories_ = learn_categories(X, known)
         return X
@@ -213,23 +224,31 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             X, target, weight = X[used], target[used], weight[used]
         memory = parse_memory(self.memory_limit)
         seed = new_seed(self.random_state)
-        kernel = self._build_kernel()
+        found = self._search(X, target, weight, loss, seed, memory)
+        all_weight = weight
+        if self.offset_ is not None:
+            target = target - self.offset_
+        kernel = self._build_kernel() if found is None else found.kernel
+        features, solver = self.features, self.solver
+        if found is not None:
+            features, solver = found.features, found.solver
         features, solver = choose(
-            X.shape[0], loss, self.features, self.solver, memory, seed, self.tol, self.penalty
+            X.shape[0], loss, features, solver, memory, seed, self.tol, self.penalty
         )
-        if features is not None and features.kernel is not None and self.kernel != "gaussian":
+        if features is not None and features.kernel is not None and self.kernel != "auto":
             raise ValueError(
                 f"kernel={self.kernel!r} and features={features!r} each name a kernel. Give it "
                 "once, to the estimator."
             )
-        alpha = 1.0 / float(weight.sum()) if self.alpha == "auto" else float(self.alpha)
+        ridge = 1.0 if found is None else found.ridge
+        alpha = ridge / float(weight.sum()) if self.alpha == "auto" else float(self.alpha)
         solver.check(loss, features, alpha, self.penalty)
         dtype = np.dtype(solver.dtype if self.dtype == "auto" else _DTYPES[self.dtype])
         train, held_out = self._split(RowSource(X), weight, seed)
-        source = RowSource(X, train, self.categories_)
+        source = self._rows(X, train)
         validation = None
         if held_out is not None:
-            validation = Validation(RowSource(X, held_out), target[held_out], weight[held_out])
+            validation = Validation(self._rows(X, held_out), target[held_out], weight[held_out])
             target, weight = target[train], weight[train]
         problem = self._problem(
             kernel, loss, features, solver, alpha, source, target, weight, memory, dtype, seed
@@ -258,9 +277,43 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             monitor = Monitor(validation, before_step=before_step, after_step=after_step)
             fit = run(problem, solver, monitor, max_epochs, self.time_budget)
             self._store(problem, solver, fit)
+            if found is not None:
+                self.feature_importances_ = _raw.importances(
+                    self._rows, self.expansion_, X, all_weight, seed, self.n_jobs
+                )
             context.call_on_fit_task_end(**told, reconstruction_attributes=dict)
         self._seen = seen  # rows that `partial_fit` adds to: a new fit begins with its own
         return self
+
+    def _search(self, X, target, weight, loss, seed, memory):
+        """The model that is found for a raw table if nothing is set; else None."""
+        self.preparation_ = self.offset_ = None
+        for name in ("feature_importances_", "summary_"):
+            self.__dict__.pop(name, None)
+        if not _raw.nothing_set(self):
+            return None
+        self.preparation_ = _raw.prepare(X, weight, self.categories_, seed)
+        source = self._rows(X)
+        centred = target
+        if self.task == "regression":
+            mean = np.average(target, axis=0, weights=weight)
+            centred = target - mean
+        needed = search_bytes(source) if _raw.is_searched(source) else 0
+        if needed > memory:
+            self._refuse_memory(needed, memory)
+        found = _raw.find(source, centred, weight, loss, seed, memory, self.n_jobs)
+        if found is not None:
+            if self.task == "regression":
+                self.offset_ = mean
+            self.summary_ = "\n".join(found.report)
+        return found
+
+    def _rows(self, X, rows=None):
+        return _raw.row_source(X, self.preparation_, rows, self.categories_)
+
+    def _finite(self, X):
+        """What scikit-learn's checks say to missing values."""
+        return sparse.issparse(X) or not _raw.nothing_set(self) or "allow-nan"
 
     def _split(self, source, weight, seed):
         """Training and validation rows; each row of weight w counts w times.
@@ -396,10 +449,16 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
 
     def _decision_values(self, X) -> np.ndarray:
         check_is_fitted(self, "expansion_")
+        if _raw.nothing_set(self):
+            X = dates_as_numbers(X)
         if self.categories_ is not None:
             X = encode_categories(X, self.categories_, self)
-        X = validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False)
-        return self.expansion_.evaluate(RowSource(X), self.n_jobs)
+        finite = True if self.preparation_ is None else "allow-nan"
+        X = validate_data(
+            self, X, accept_sparse="csr", dtype="numeric", reset=False, ensure_all_finite=finite
+        )
+        f = self.expansion_.evaluate(self._rows(X), self.n_jobs)
+        return f if self.offset_ is None else (f + self.offset_).astype(f.dtype)
 
     def __getstate__(self):
         # The user's table is no part of a model.
@@ -410,6 +469,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = _raw.nothing_set(self)
         return tags
 
 

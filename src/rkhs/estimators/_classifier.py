@@ -51,6 +51,15 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         What was used, with every "auto" replaced.
     categories_ : list or None
         For each column None, or the categories of a categorical one; None without any.
+    feature_importances_ : array of shape (n_columns,)
+        After a search: how much the function changes, in the mean square, when the values of a
+        column change rows, as a share of all columns.
+    summary_ : str
+        After a search: what was tried and found.
+    preparation_ : Preparation or None
+        What becomes of the columns of a raw table.
+    offset_ : array of shape (n_outputs,) or None
+        What is added to the function, after a search for a regression.
     n_iter_, n_features_in_, feature_names_in_
 
     Examples
@@ -69,7 +78,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
     def __init__(
         self,
-        kernel="gaussian",
+        kernel="auto",
         loss="log_loss",
         features="auto",
         solver="auto",
@@ -124,7 +133,14 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             A row of weight w counts like w copies of it.
         """
         table = X
-        X, y = validate_data(self, self._coded(X), y, accept_sparse="csr", dtype="numeric")
+        X, y = validate_data(
+            self,
+            self._coded(X),
+            y,
+            accept_sparse="csr",
+            dtype="numeric",
+            ensure_all_finite=self._finite(X),
+        )
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         weight = self._checked_weight(sample_weight, X)

@@ -36,6 +36,15 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         What was used, with every "auto" replaced.
     categories_ : list or None
         For each column None, or the categories of a categorical one; None without any.
+    feature_importances_ : array of shape (n_columns,)
+        After a search: how much the function changes, in the mean square, when the values of a
+        column change rows, as a share of all columns.
+    summary_ : str
+        After a search: what was tried and found.
+    preparation_ : Preparation or None
+        What becomes of the columns of a raw table.
+    offset_ : array of shape (n_outputs,) or None
+        What is added to the function, after a search for a regression.
     n_iter_, n_features_in_, feature_names_in_
 
     Examples
@@ -67,6 +76,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             y,
             accept_sparse="csr",
             dtype="numeric",
+            ensure_all_finite=self._finite(X),
             y_numeric=True,
             multi_output=True,
         )

@@ -119,6 +119,8 @@ class StationaryKernel(Kernel):
 
     norm = "l2"  # the distance that the median trick looks at
     per_column_median = False
+    # The kernel is a function of sum_j (|x_j - x'_j| / l_j)^power, if `metric_profile` says so.
+    metric_power = 2
 
     def __init__(self, length_scale=1.0):
         self.length_scale = length_scale
@@ -152,6 +154,13 @@ class StationaryKernel(Kernel):
 
     def diag(self, X):
         return np.ones(len(X))
+
+    def metric_profile(self, metric: np.ndarray, slope: np.ndarray) -> None:
+        """Replace the sum that `metric_power` names by the kernel; its derivative to `slope`."""
+        raise ValueError(
+            f"{type(self).__name__} has no gradient by its length scales, so they cannot be "
+            'learnt. Use kernel="laplacian", "gaussian" or "exponential", or length_scale="auto".'
+        )
 
     def resolve(self, X, weight=None, categorical=None):
         scale = choose_length_scale(

@@ -74,6 +74,12 @@ class Laplacian(ProductKernel):
     """
 
     norm = "l1"
+    metric_power = 1
+
+    def metric_profile(self, metric, slope):
+        np.negative(metric, out=metric)
+        exponential(metric)
+        np.negative(metric, out=slope)
 
     def tile(self, left, right, out):
         l1_distances(left.values, right.values, out)

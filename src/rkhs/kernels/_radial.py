@@ -60,6 +60,11 @@ class Gaussian(RadialKernel):
         (x, half_x), (y, half_y) = left, right
         gaussians(x, half_x, y, half_y, out)
 
+    def metric_profile(self, metric, slope):
+        metric *= -0.5
+        exponential(metric)
+        np.multiply(metric, -0.5, out=slope)
+
     def _law(self, draw, n_columns):
         return draw.normal(n_columns)
 
@@ -84,6 +89,15 @@ class Exponential(RadialKernel):
     def tile(self, left, right, out):
         (x, half_x), (y, half_y) = left, right
         exponential_distances(x, half_x, y, half_y, out)
+
+    def metric_profile(self, metric, slope):
+        np.sqrt(metric, out=metric)
+        # Pairs in one place: the distance by which the slope is multiplied is zero there.
+        np.maximum(metric, 1e-6, out=slope)
+        np.negative(metric, out=metric)
+        exponential(metric)
+        np.divide(metric, slope, out=slope)
+        slope *= -0.5
 
     def _law(self, draw, n_columns):
         return draw.student(n_columns, 1.0)

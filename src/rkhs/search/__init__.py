@@ -1,0 +1,7 @@
+"""Length scales, penalty and features found from the data."""
+
+from rkhs.search._leave_one_out import LeaveOneOut
+from rkhs.search._scales import Scales, learn_scales
+from rkhs.search._search import Choice, search, search_bytes
+
+__all__ = ["Choice", "LeaveOneOut", "Scales", "learn_scales", "search", "search_bytes"]

@@ -1,0 +1,104 @@
+"""The leave-one-out error of exact kernel ridge regression, and its gradient, in closed form."""
+
+import numpy as np
+from scipy.linalg import blas, lapack
+
+from rkhs.compute import single_threaded_blas
+from rkhs.kernels._base import StationaryKernel
+
+
+class LeaveOneOut:
+    r"""Squared error of kernel ridge regression on each row, fitted to all others.
+
+    With :math:`A = K + \sigma^2 S^{-1}`, S the weights, and :math:`B = A^{-1}`, the error of row
+    i is :math:`e_i = (B y)_i / B_{ii}`, and the derivative of :math:`\sum_i s_i e_i^2` by A is
+    :math:`B\,\mathrm{diag}(h) B - (\alpha g^\top B + B g \alpha^\top) / 2` with
+    :math:`\alpha = B y`, :math:`g_i = 2 s_i e_i / B_{ii}`, :math:`h_i = g_i e_i`: a Cholesky
+    factor, an inverse and one product of matrices, whatever the number of columns.
+
+    Parameters
+    ----------
+    kernel : StationaryKernel
+        Only its form counts; length scales are an argument.
+    categorical : array of bool of shape (columns,)
+        Which columns hold codes, of which any two are one apart.
+    n_rows : int
+        Rows of a sample.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rkhs.kernels import Laplacian
+    >>> from rkhs.search import LeaveOneOut
+    >>> X = np.linspace(0, 6, 50)[:, None]
+    >>> error = LeaveOneOut(Laplacian(), np.array([False]), n_rows=50)
+    >>> parameters = np.log([1.0, 1e-3])  # length scale, noise
+    >>> value, gradient = error(parameters, X, np.sin(X), np.ones(50))
+    >>> bool(gradient[0] < 0)  # the error falls with a larger length scale
+    True
+    """
+
+    def __init__(self, kernel: StationaryKernel, categorical: np.ndarray, n_rows: int):
+        self._kernel = kernel
+        self._squared = kernel.metric_power == 2
+        self._cap = np.where(categorical, 1.0, np.inf).astype(np.float32)
+        # New memory for each evaluation would cost more than some of the work.
+        self._metric = np.zeros((n_rows, n_rows), np.float32)
+        self._slope = np.empty((n_rows, n_rows), np.float32)
+        self._matrix = np.empty((n_rows, n_rows))
+        self._product = np.empty((n_rows, n_rows))
+
+    def __call__(self, parameters, X, target, weight) -> tuple[float, np.ndarray]:
+        """Error and gradient on a sample of rows.
+
+        Parameters
+        ----------
+        parameters : array of shape (columns + 1,)
+            Logarithms of the length scales and, last, of the noise.
+        X : array of shape (n_rows, columns)
+            Rows that are all different: a repetition would predict itself.
+        target : array of shape (n_rows, outputs)
+        weight : array of shape (n_rows,)
+            Positive.
+        """
+        with single_threaded_blas:
+            return self._evaluate(parameters, X, target, weight)
+
+    def _evaluate(self, parameters, X, target, weight):
+        from rkhs.compute import _pair_loops
+
+        X = np.ascontiguousarray(X.T, dtype=np.float32)
+        share, inverse_weight = weight / weight.sum(), weight.mean() / weight
+        inverse, noise = np.exp(-parameters[:-1]), np.exp(parameters[-1])
+        metric, slope, A = self._metric, self._slope, self._matrix
+        _pair_loops.metric(X, inverse.astype(np.float32), self._cap, self._squared, metric)
+        self._kernel.metric_profile(metric, slope)
+        A[...] = metric
+        np.einsum("ii->i", A)[...] = 1.0 + noise * inverse_weight
+        # LAPACK's upper triangle, by columns, is our lower one, by rows.
+        _, failed = lapack.dpotrf(A.T, lower=0, overwrite_a=1, clean=0)
+        if failed:
+            return np.inf, np.zeros_like(parameters)
+        lapack.dpotri(A.T, lower=0, overwrite_c=1)
+        _pair_loops.mirror(A)
+        alpha = A @ target
+        diagonal = np.diagonal(A)[:, None]
+        residual = alpha / diagonal
+        weighted = 2.0 * share[:, None] * residual
+        error = 0.5 * float(np.vdot(weighted, residual))
+        g = weighted / diagonal
+        h = np.einsum("ij,ij->i", g, residual)
+        smooth = A @ g
+        np.multiply(A, np.sqrt(h), out=self._product)
+        # A is not needed any more: the derivative by it takes its place.
+        blas.dsyrk(1.0, self._product.T, trans=1, lower=0, c=A.T, overwrite_c=1)
+        by_noise = np.diagonal(A) - np.einsum("ij,ij->i", alpha, smooth)
+        _pair_loops.multiply_by_difference(
+            slope, A, np.ascontiguousarray(alpha.T), np.ascontiguousarray(smooth.T)
+        )
+        sums = np.zeros(len(inverse))
+        _pair_loops.metric_sums(slope, X, self._cap, self._squared, sums)
+        power = self._kernel.metric_power
+        # Each pair stands twice in the matrix.
+        by_scale = -2.0 * power * sums * inverse**power
+        return error, np.append(by_scale, noise * (by_noise @ inverse_weight))

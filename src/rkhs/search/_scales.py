@@ -1,0 +1,146 @@
+"""Length scales that minimise the leave-one-out error on a sample of rows."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rkhs.compute import tile_map
+from rkhs.kernels._base import StationaryKernel
+from rkhs.search._leave_one_out import LeaveOneOut
+
+STEPS, SAMPLES, SAMPLE_ROWS = 60, 2, 600  # of Adam, and the samples that a step averages over
+_FIRST_RATE, _LAST_RATE, _DECAY, _SQUARED_DECAY = 0.15, 0.05, 0.9, 0.99
+_NOISE = 0.1  # to start from, in variances of the target
+_PAIRS = 2000  # of rows, that contributions are means over
+_NEGLIGIBLE = 0.01  # of the metric, that columns without effect may make up together
+
+
+class Scales(NamedTuple):
+    """What was learnt.
+
+    Attributes
+    ----------
+    length_scale : array of shape (columns,)
+        Infinite for columns that make no difference.
+    noise : float
+        The ridge of the kernel matrix that goes with it.
+    error : float
+        Leave-one-out error, as a share of the target's variance.
+    contribution : array of shape (columns,)
+        How much the kernel of two rows falls, on average, with their distance in each column.
+    """
+
+    length_scale: np.ndarray
+    noise: float
+    error: float
+    contribution: np.ndarray
+
+
+def learn_scales(
+    kernel: StationaryKernel, X, target, weight=None, categorical=None, n_jobs=None
+) -> Scales:
+    """A length scale for each column, by the gradient of the leave-one-out error.
+
+    Adam [kingma2015]_ on the logarithms of the scales and of the noise, with other rows at each
+    step. The cost does not depend on the table's size, and is linear in its columns.
+
+    Parameters
+    ----------
+    kernel : StationaryKernel
+        Its form; scales start from ``length_scale="auto"``.
+    X : array of shape (rows, columns)
+        Different rows, in random order.
+    target : array of shape (rows, outputs)
+    weight : array of shape (rows,), optional
+    categorical : array of bool of shape (columns,), optional
+    n_jobs : int, optional
+        Threads; the result does not depend on it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rkhs.kernels import Laplacian
+    >>> from rkhs.search import learn_scales
+    >>> X = np.random.default_rng(0).normal(size=(300, 3))
+    >>> found = learn_scales(Laplacian(), X, np.sin(3 * X[:, :1]))
+    >>> first, second, third = found.length_scale
+    >>> bool(min(second, third) > 10 * first)  # columns of noise
+    True
+    """
+    X = np.asarray(X, np.float64)
+    weight = np.ones(len(X)) if weight is None else np.asarray(weight)
+    categorical = np.zeros(X.shape[1], bool) if categorical is None else categorical
+    target = target - np.average(target, axis=0, weights=weight)
+    variance = float(np.average((target**2).sum(axis=1), weights=weight))
+    start = type(kernel)(length_scale="auto").resolve(X, weight, categorical).length_scale
+    used = np.isfinite(start)
+    if not (variance > 0 and used.any() and len(X) > 2):
+        return Scales(start, _NOISE, 1.0, np.zeros(X.shape[1]))
+    # In units of the first scales, shifted: what follows is in float32.
+    shift = np.where(categorical, 0.0, np.median(X, axis=0))[used]
+    unit = np.where(categorical, 1.0, start)[used]
+    rows = ((X[:, used] - shift) / unit).astype(np.float32)
+    losses = _Samples(kernel, rows, target / np.sqrt(variance), weight, categorical[used], n_jobs)
+    found, error = _adam(losses, np.append(np.log(start[used] / unit), np.log(_NOISE)))
+    scales = np.full(X.shape[1], np.inf)
+    scales[used] = unit * np.exp(found[:-1])
+    few = slice(0, _PAIRS)
+    contribution = _contributions(kernel, X[few], weight[few], scales, categorical)
+    order = np.argsort(contribution, kind="stable")
+    share = np.cumsum(contribution[order]) / max(contribution.sum(), np.finfo(float).tiny)
+    scales[order[share < _NEGLIGIBLE]] = np.inf
+    return Scales(scales, float(np.exp(found[-1])), error, contribution)
+
+
+class _Samples:
+    """The leave-one-out error on some of the rows, others at each step."""
+
+    def __init__(self, kernel, rows, target, weight, categorical, n_jobs):
+        self._data = rows, target, weight
+        self._size = min(SAMPLE_ROWS, len(rows))
+        self._losses = [LeaveOneOut(kernel, categorical, self._size) for _ in range(SAMPLES)]
+        self._n_jobs = n_jobs
+
+    def __call__(self, parameters, step):
+        """Means of error and gradient over the samples of a step."""
+        n_rows = len(self._data[0])
+
+        def evaluate(sample):
+            first = (step * SAMPLES + sample) * self._size
+            here = (first + np.arange(self._size)) % n_rows
+            return self._losses[sample](parameters, *(part[here] for part in self._data))
+
+        # Samples of all rows there are would be the same.
+        samples = range(SAMPLES if n_rows > self._size else 1)
+        errors, gradients = zip(*tile_map(evaluate, samples, self._n_jobs), strict=True)
+        return np.mean(errors), np.mean(gradients, axis=0)
+
+
+def _adam(loss, start):
+    """Mean of the second half of the way, and the mean error there."""
+    here, mean, square = start.copy(), np.zeros_like(start), np.zeros_like(start)
+    kept, errors = [], []
+    for step in range(STEPS):
+        error, gradient = loss(here, step)
+        if not np.isfinite(error):  # the noise became too small for the matrix to have a factor
+            here[-1] = max(here[-1], start[-1])
+            continue
+        mean += (1.0 - _DECAY) * (gradient - mean)
+        square += (1.0 - _SQUARED_DECAY) * (gradient**2 - square)
+        size = np.sqrt(square / (1.0 - _SQUARED_DECAY ** (step + 1))) + 1e-12
+        rate = _FIRST_RATE + (_LAST_RATE - _FIRST_RATE) * step / STEPS
+        here -= rate * mean / (1.0 - _DECAY ** (step + 1)) / size
+        if step >= STEPS // 2:
+            kept.append(here.copy())
+            errors.append(error)
+    return (np.mean(kept, axis=0), float(np.mean(errors))) if kept else (start, np.inf)
+
+
+def _contributions(kernel, X, weight, scales, categorical):
+    """Mean over pairs of rows of one minus the kernel of each column alone."""
+    other = np.roll(np.arange(len(X)), len(X) // 2 or 1)
+    distance = np.abs(X - X[other])
+    distance[:, categorical] = np.minimum(distance[:, categorical], 1.0)
+    value = (distance / scales) ** kernel.metric_power
+    kernel.metric_profile(value, np.empty_like(value))
+    return np.average(1.0 - value, axis=0, weights=weight * weight[other])

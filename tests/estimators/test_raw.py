@@ -1,0 +1,120 @@
+"""Raw tables with nothing set."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+
+import rkhs
+from rkhs import KernelClassifier, KernelRegressor
+from rkhs.features import RandomBinning
+from rkhs.kernels import Laplacian
+
+rng = np.random.default_rng(0)
+N_ROWS = 1600
+FRAME = pd.DataFrame(
+    {
+        "x": rng.normal(size=N_ROWS),
+        "tail": np.exp(3 * rng.normal(size=N_ROWS)),
+        "city": rng.choice(["Rome", "Oslo", "Lima"], N_ROWS),
+        "day": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, N_ROWS), "D"),
+        "noise": rng.normal(size=N_ROWS),
+    }
+)
+SIGNAL = np.sin(2 * FRAME["x"]) + 2 * (FRAME["city"] == "Rome") + 0.2 * np.log(FRAME["tail"])
+Y = 1000.0 + SIGNAL.to_numpy() + 0.1 * rng.normal(size=N_ROWS)
+FRAME.loc[::9, "x"] = np.nan
+FRAME.loc[::10, "city"] = None
+FRAME.loc[::11, "day"] = pd.NaT
+Y[::9] = 1003.0
+TRAIN, TEST = slice(0, 1200), slice(1200, None)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return KernelRegressor(random_state=0).fit(FRAME[TRAIN], Y[TRAIN])
+
+
+def test_text_gaps_dates_and_tails_are_taken_as_they_are(model):
+    assert model.score(FRAME[TEST], Y[TEST]) > 0.9
+    assert isinstance(model.kernel_, Laplacian)
+    assert isinstance(model.features_, RandomBinning)
+    assert "leave-one-out" in model.summary_
+
+
+def test_importances_are_of_the_tables_columns(model):
+    importance = dict(zip(FRAME.columns, model.feature_importances_, strict=True))
+    assert sum(importance.values()) == pytest.approx(1.0)
+    assert max(importance["day"], importance["noise"]) < 0.3 * min(
+        importance["x"], importance["city"]
+    )
+
+
+def test_a_saved_model_prepares_its_rows_alike(model, tmp_path):
+    rkhs.save(model, tmp_path / "model")
+    loaded = rkhs.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict(FRAME), model.predict(FRAME))
+    assert loaded.summary_ == model.summary_
+
+
+def test_seeds_repeat_to_the_bit_for_any_number_of_threads(model):
+    again = KernelRegressor(random_state=0, n_jobs=1).fit(FRAME[TRAIN], Y[TRAIN])
+    np.testing.assert_array_equal(again.predict(FRAME), model.predict(FRAME))
+
+
+def test_weights_are_repetitions_and_rows_come_in_any_order():
+    X = rng.normal(size=(1000, 2))
+    y = np.sign(X[:, 0] + np.sin(3 * X[:, 1]))
+    weight = rng.integers(1, 3, len(X))
+    rows = rng.permutation(np.repeat(np.arange(len(X)), weight))
+    once = KernelClassifier(random_state=0).fit(X, y, weight)
+    many = KernelClassifier(random_state=0).fit(X[rows], y[rows])
+    np.testing.assert_allclose(once.kernel_.length_scale, many.kernel_.length_scale, rtol=1e-3)
+    assert once.alpha_ == pytest.approx(many.alpha_)
+    np.testing.assert_allclose(once.predict_proba(X), many.predict_proba(X), atol=0.02)
+
+
+def test_small_tables_with_gaps_or_text_need_no_search():
+    few = FRAME[:40]
+    model = KernelRegressor(random_state=0).fit(few, Y[:40])
+    assert model.score(few, Y[:40]) > 0.5
+    assert model.summary_ == "too few rows for a search"
+    gaps = np.where(rng.uniform(size=(30, 2)) < 0.2, np.nan, 1.0 * np.arange(60).reshape(30, 2))
+    labels = np.arange(30) > 14
+    classifier = KernelClassifier(random_state=0).fit(gaps, labels)
+    assert classifier.score(gaps, labels) > 0.8
+    with pytest.raises(ValueError, match="infinity"):
+        classifier.predict(np.full((1, 2), np.inf))
+
+
+def test_a_fixed_length_scale_or_any_other_knob_turns_it_off():
+    X = rng.normal(size=(1100, 2))
+    for knob in ({"length_scale": 1.0}, {"alpha": 1e-3}, {"kernel": "gaussian"}):
+        model = KernelRegressor(random_state=0, **knob).fit(X, X[:, 0])
+        assert not hasattr(model, "summary_")
+        assert model.preparation_ is None
+        with pytest.raises(ValueError, match="NaN"):
+            clone(model).fit(np.full((5, 2), np.nan), np.zeros(5))
+
+
+def test_sparse_tables_are_searched_as_they_are():
+    X = rng.normal(size=(1100, 4)) * (rng.uniform(size=(1100, 4)) < 0.3)
+    y = X[:, 0] + np.abs(X[:, 1])
+    model = KernelRegressor(random_state=0).fit(sparse.csr_array(X), y)
+    assert model.preparation_ is None
+    assert model.score(sparse.csr_array(X), y) > 0.95
+    np.testing.assert_allclose(model.predict(sparse.csr_array(X)), model.predict(X))
+
+
+def test_several_targets_share_what_is_found():
+    X = rng.normal(size=(1100, 2))
+    Y = np.stack([np.sin(2 * X[:, 0]), 100.0 + 5.0 * X[:, 0]], axis=1)
+    model = KernelRegressor(random_state=0).fit(X, Y)
+    assert model.score(X, Y) > 0.95
+
+
+def test_too_little_memory_is_said_before_the_search():
+    X = rng.normal(size=(2000, 3))
+    with pytest.raises(MemoryError, match="needs about"):
+        KernelRegressor(memory_limit="1MB").fit(X, X[:, 0])

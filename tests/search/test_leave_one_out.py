@@ -1,0 +1,71 @@
+"""The closed form against fits that leave each row out, and against finite differences."""
+
+import numpy as np
+import pytest
+
+from rkhs.kernels import Cauchy, Exponential, Gaussian, Laplacian
+from rkhs.search import LeaveOneOut
+
+rng = np.random.default_rng(0)
+N_ROWS = 40
+X = rng.normal(size=(N_ROWS, 3))
+X[:, 2] = rng.integers(0, 3, N_ROWS)  # codes
+TARGET = np.stack([np.sin(X[:, 0]), X[:, 1] * (X[:, 2] == 1)], axis=1)
+WEIGHT = rng.integers(1, 4, N_ROWS).astype(float)
+CATEGORICAL = np.array([False, False, True])
+SCALES, NOISE = np.array([1.5, 2.0, 0.7]), 0.1
+KERNELS = [Laplacian, Gaussian, Exponential]
+
+
+def one_hot(X):
+    """Codes as columns: categories are one apart in the L1 and in the L2 sense of `power`."""
+    return np.hstack([X[:, :2], X[:, 2:] == np.arange(3)])
+
+
+def gram(Kernel):
+    power = Kernel.metric_power
+    scales = np.append(SCALES[:2], np.full(3, SCALES[2] * 2 ** (1 / power)))
+    return Kernel(scales)(one_hot(X))
+
+
+@pytest.mark.parametrize("Kernel", KERNELS)
+def test_the_error_is_that_of_fits_that_leave_each_row_out(Kernel):
+    K = gram(Kernel)
+    ridge = NOISE * WEIGHT.mean() / WEIGHT
+    expected = 0.0
+    for i in range(N_ROWS):
+        others = np.arange(N_ROWS) != i
+        A = K[np.ix_(others, others)] + np.diag(ridge[others])
+        predicted = K[i, others] @ np.linalg.solve(A, TARGET[others])
+        expected += WEIGHT[i] * ((TARGET[i] - predicted) ** 2).sum()
+    error, _ = LeaveOneOut(Kernel(), CATEGORICAL, N_ROWS)(
+        np.log([*SCALES, NOISE]), X, TARGET, WEIGHT
+    )
+    assert error == pytest.approx(expected / WEIGHT.sum(), rel=1e-5)
+
+
+@pytest.mark.parametrize("Kernel", KERNELS)
+def test_the_gradient_is_a_finite_difference(Kernel):
+    loss = LeaveOneOut(Kernel(), CATEGORICAL, N_ROWS)
+    at = np.log([*SCALES, NOISE])
+    _, gradient = loss(at, X, TARGET, WEIGHT)
+    steps = 1e-2 * np.eye(4)
+    slopes = [
+        (loss(at + d, X, TARGET, WEIGHT)[0] - loss(at - d, X, TARGET, WEIGHT)[0]) / 2e-2
+        for d in steps
+    ]
+    np.testing.assert_allclose(gradient, slopes, rtol=2e-2, atol=2e-4 * np.abs(slopes).max())
+
+
+def test_a_matrix_without_a_factor_is_an_infinite_error():
+    same = np.zeros((5, 1))
+    loss = LeaveOneOut(Laplacian(), np.array([False]), 5)
+    error, gradient = loss(np.array([0.0, -1000.0]), same, np.ones((5, 1)), np.ones(5))
+    assert error == np.inf
+    assert not gradient.any()
+
+
+def test_kernels_without_a_gradient_say_which_have_one():
+    loss = LeaveOneOut(Cauchy(), CATEGORICAL, N_ROWS)
+    with pytest.raises(ValueError, match=r"Cauchy has no gradient.*laplacian"):
+        loss(np.log([*SCALES, NOISE]), X, TARGET, WEIGHT)

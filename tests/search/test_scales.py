@@ -1,0 +1,61 @@
+"""Learnt length scales tell what matters from what does not."""
+
+import numpy as np
+import pytest
+
+from rkhs.data import RowSource
+from rkhs.kernels import Gaussian, Laplacian
+from rkhs.search import learn_scales
+from rkhs.search._sample import distinct_rows
+
+
+def friedman(n_rows, n_noise, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(n_rows, 5 + n_noise))
+    y = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2
+    y += 10 * X[:, 3] + 5 * X[:, 4] + rng.normal(size=n_rows)
+    return X, y[:, None]
+
+
+@pytest.mark.parametrize("Kernel", [Laplacian, Gaussian])
+def test_columns_of_noise_count_less_than_any_other(Kernel):
+    X, y = friedman(400, 10)
+    found = learn_scales(Kernel(), X, y)
+    assert found.contribution[5:].max() < 0.5 * found.contribution[:5].min()
+    assert found.error < 0.2
+
+
+def test_units_and_shifts_of_columns_make_no_difference():
+    X, y = friedman(200, 0)
+    unit = np.array([1e-6, 1.0, 1e3, 50.0, 1e8])
+    plain = learn_scales(Laplacian(), X, y)
+    moved = learn_scales(Laplacian(), X * unit + 3 * unit, 7 * y + 1e4)
+    np.testing.assert_allclose(moved.length_scale / unit, plain.length_scale, rtol=1e-2)
+
+
+def test_threads_change_no_bit():
+    X, y = friedman(1500, 0)
+    one, two = (learn_scales(Laplacian(), X, y, n_jobs=n) for n in (1, 2))
+    np.testing.assert_array_equal(one.length_scale, two.length_scale)
+
+
+def test_what_cannot_be_learnt_is_left_at_the_start():
+    X = np.ones((30, 2))
+    assert np.isinf(learn_scales(Laplacian(), X, np.arange(30.0)[:, None]).length_scale).all()
+    X = np.arange(60.0).reshape(30, 2)
+    assert np.isfinite(learn_scales(Laplacian(), X, np.ones((30, 1))).length_scale).all()
+    X[:, 1] = 5.0
+    found = learn_scales(Laplacian(), X, np.sin(X[:, :1]))
+    assert np.isfinite(found.length_scale[0])
+    assert np.isinf(found.length_scale[1])
+
+
+def test_weights_are_repetitions_in_any_order():
+    X, y = friedman(60, 0)
+    weight = np.random.default_rng(1).integers(1, 4, len(X))
+    rows = np.random.default_rng(2).permutation(np.repeat(np.arange(len(X)), weight))
+    once = distinct_rows(RowSource(X), y, weight.astype(float), seed=3)
+    many = distinct_rows(RowSource(X[rows]), y[rows], np.ones(len(rows)), seed=3)
+    np.testing.assert_array_equal(X[once.rows], X[rows][many.rows])
+    np.testing.assert_array_equal(once.weight, many.weight)
+    np.testing.assert_allclose(once.target, many.target)
