@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 import rkhs
 from rkhs import KernelClassifier, KernelRegressor
-from rkhs.features import RandomBinning
+from rkhs.features import Nystrom, RandomBinning
 from rkhs.kernels import Laplacian
 
 rng = np.random.default_rng(0)
@@ -96,6 +96,16 @@ def test_a_fixed_length_scale_or_any_other_knob_turns_it_off():
         assert model.preparation_ is None
         with pytest.raises(ValueError, match="NaN"):
             clone(model).fit(np.full((5, 2), np.nan), np.zeros(5))
+
+
+def test_grids_for_steps_and_centres_where_grids_are_too_coarse():
+    X = rng.uniform(-1, 1, size=(1500, 2))
+    smooth = np.sin(3 * X[:, 0]) + X[:, 1] ** 2
+    steps = np.floor(2 * X[:, 0]) * np.sign(X[:, 1]) + 0.5 * rng.normal(size=1500)
+    model = KernelRegressor(random_state=0)
+    assert isinstance(model.fit(X[:1200], smooth[:1200]).features_, Nystrom)
+    assert model.score(X[1200:], smooth[1200:]) > 0.999
+    assert isinstance(model.fit(X[:1200], steps[:1200]).features_, RandomBinning)
 
 
 def test_sparse_tables_are_searched_as_they_are():

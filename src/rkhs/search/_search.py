@@ -5,21 +5,24 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rkhs.data import RowSource
-from rkhs.features import FeatureMap, RandomBinning
+from rkhs.features import FeatureMap, Nystrom, RandomBinning
 from rkhs.kernels import Laplacian
 from rkhs.kernels._base import StationaryKernel
 from rkhs.losses import Loss, SquaredError
 from rkhs.search._sample import distinct_rows
 from rkhs.search._scales import SAMPLE_ROWS, SAMPLES, STEPS, Scales, learn_scales
-from rkhs.search._tuning import RIDGES, best_ridge, scaled, split
+from rkhs.search._tuning import RIDGES, best_dense_ridge, best_ridge, scaled, split
 from rkhs.solvers import ConjugateGradient, NewtonCG, Solver
 
-_FACTORS = (1.0, 0.5, 0.25, 0.125)  # of all length scales: more rows bear shorter ones
+_SMALLEST_FACTOR = 1 / 32  # of all length scales: more rows bear shorter ones
 _LOWER = (1.0, 0.3, 0.1, 0.03, 0.01)  # of the ridge of the squared error, for other losses
 _SAMPLED = 10**7  # numbers that scales are learnt from
-_TRIAL_ROWS = 20_000
+_TRIAL_ROWS, _MOST_TRIAL_ROWS, _TRIAL_TARGETS = 20_000, 100_000, 400_000
 _TRIAL_GRIDS = 64
 _GRIDS = 512
+_TRIAL_CENTERS, _CENTERS = 800, 2000
+_SMOOTH = 1.25  # times the error with grids, up to which that of few rows makes centres worth a try
+_CLEARLY = 0.9  # of the error with grids of the trial: those of the model are more
 _WORK = 10**9  # look-ups of a pass with all grids
 _TRIAL_TOL, _TOL = 1e-2, 3e-3
 _NEWTON_TOL, _NEWTON_INNER = 1e-2, 10  # a tighter solution predicts no better
@@ -53,42 +56,100 @@ def search(
 ) -> Choice:
     """Length scales, penalty and features for a table, by errors on rows not fitted to."""
     distinct = distinct_rows(source, target, weight, seed)
-    n_sample = _sample_size(source)
-    sample = distinct.rows[:n_sample]
+    few = slice(0, _sample_size(source))
     scales = learn_scales(
         Laplacian(),
-        source[sample],
-        distinct.target[:n_sample],
-        distinct.weight[:n_sample],
+        source[distinct.rows[few]],
+        distinct.target[few],
+        distinct.weight[few],
         source.categorical,
         n_jobs,
     )
-    report = [_scales_line(scales, len(sample))]
-    task = split(source, distinct, _TRIAL_ROWS)
+    report = [_scales_line(scales, len(distinct.rows[few]))]
+    task = split(source, distinct, _trial_size(source, target.shape[1]))
     kernel = Laplacian(scales.length_scale)
-    trial = RandomBinning(_TRIAL_GRIDS, random_state=seed)
-    solver: Solver = ConjugateGradient(tol=_TRIAL_TOL)
-    lowest, ridge, factor = np.inf, 1.0, 1.0
-    for trial_factor in _FACTORS:
-        candidate = scaled(kernel, trial_factor)
-        error, best = best_ridge(task, candidate, trial, solver, SquaredError(), RIDGES, n_jobs)
-        report.append(
-            f"length scales x {trial_factor:g}, ridge {best:g}: held-out squared error {error:.4g}"
-        )
-        if error > lowest:
-            break
-        lowest, ridge, factor = error, best, trial_factor
-    kernel = scaled(kernel, factor)
-    solver = ConjugateGradient(tol=_TOL)
-    if not loss.quadratic:
-        solver = NewtonCG(tol=_NEWTON_TOL, max_inner=_NEWTON_INNER)
-        ridges = [ridge * r for r in _LOWER]
-        lowest, ridge = best_ridge(task, kernel, trial, solver, loss, ridges, n_jobs)
-        report.append(f"{type(loss).__name__}, ridge {ridge:g}: held-out loss {lowest:.4g}")
+    found = _Best(kernel, report)
+    _try_binning(found, task, seed, n_jobs)
     # Bin numbers take two or four bytes.
     most = min(memory // 8 // (4 * len(source)), _WORK // (len(source) * target.shape[1]))
-    n_grids = int(np.clip(most, _TRIAL_GRIDS, _GRIDS))
-    return Choice(kernel, RandomBinning(n_grids), solver, ridge, report)
+    features: FeatureMap = RandomBinning(int(np.clip(most, _TRIAL_GRIDS, _GRIDS)))
+    solver: Solver = ConjugateGradient(tol=_TOL)
+    if loss.quadratic:
+        if _is_smooth(scales, found, task) and _try_centers(found, task, seed, n_jobs):
+            features = Nystrom(min(_CENTERS, len(distinct.rows), int(np.sqrt(memory / 128))))
+    else:
+        solver = NewtonCG(tol=_NEWTON_TOL, max_inner=_NEWTON_INNER)
+        ridges = [found.ridge * r for r in _LOWER]
+        trial = RandomBinning(_TRIAL_GRIDS, random_state=seed)
+        lowest, found.ridge = best_ridge(
+            task, scaled(kernel, found.factor), trial, solver, loss, ridges, n_jobs
+        )
+        report.append(f"{type(loss).__name__}, ridge {found.ridge:g}: held-out loss {lowest:.4g}")
+    return Choice(scaled(kernel, found.factor), features, solver, found.ridge, report)
+
+
+@dataclass
+class _Best:
+    """The lowest squared error on held-out rows so far, and what had it."""
+
+    kernel: StationaryKernel
+    report: list[str]
+    error: float = np.inf
+    ridge: float = 1.0
+    factor: float = 1.0
+
+    def better(self, name: str, factor: float, error: float, ridge: float) -> bool:
+        """Note a trial; whether it is the best yet."""
+        self.report.append(
+            f"{name}, length scales x {factor:.3g}, ridge {ridge:g}: "
+            f"held-out squared error {error:.4g}"
+        )
+        if not error < self.error:
+            return False
+        self.error, self.ridge, self.factor = error, ridge, factor
+        return True
+
+
+def _try_binning(found, task, seed, n_jobs):
+    """Shorter and shorter length scales while the error falls, then half a step either way."""
+    trial = RandomBinning(_TRIAL_GRIDS, random_state=seed)
+    solver = ConjugateGradient(tol=_TRIAL_TOL)
+
+    def attempt(factor):
+        candidate = scaled(found.kernel, factor)
+        result = best_ridge(task, candidate, trial, solver, SquaredError(), RIDGES, n_jobs)
+        return found.better("RandomBinning", factor, *result)
+
+    factor = 1.0
+    while attempt(factor) and factor > _SMALLEST_FACTOR:
+        factor *= 0.5
+    best = found.factor
+    if not attempt(best * np.sqrt(0.5)):
+        attempt(best * np.sqrt(2.0))
+
+
+def _is_smooth(scales, found, task):
+    """Whether few rows predict about as well without grids as many with them.
+
+    Then it is the grids' own noise that is left, and centres may do better.
+    """
+    if task.source.categorical.any():
+        return False
+    mean = np.average(task.held_target, axis=0, weights=task.held_weight)
+    variance = 2.0 * SquaredError().value(0 * task.held_target + mean, *task[4:])
+    return scales.error * variance < _SMOOTH * 2.0 * found.error
+
+
+def _try_centers(found, task, seed, n_jobs):
+    """Whether kernel functions at some rows do clearly better than grids."""
+    trial = Nystrom(min(_TRIAL_CENTERS, len(task.source)), random_state=seed)
+    grids = found.error
+    found.error *= _CLEARLY
+    for factor in (1.0, 0.5):
+        candidate = scaled(found.kernel, factor)
+        result = best_dense_ridge(task, candidate, trial, RIDGES, n_jobs)
+        found.better("Nystrom", factor, *result)
+    return found.error < _CLEARLY * grids
 
 
 def search_bytes(source: RowSource) -> int:
@@ -96,8 +157,14 @@ def search_bytes(source: RowSource) -> int:
     n_rows, n_columns = source.shape
     sample = 20 * n_columns * _sample_size(source)
     matrices = 24 * SAMPLES * min(n_rows, SAMPLE_ROWS) ** 2
-    trial = 4 * min(n_rows, _TRIAL_ROWS) * (_TRIAL_GRIDS + n_columns)
+    trial = 4 * min(n_rows, _trial_size(source, 1)) * (_TRIAL_GRIDS + n_columns)
     return sample + matrices + trial + 48 * n_rows
+
+
+def _trial_size(source, n_outputs):
+    """A quarter of many rows: the best length scales fall as rows are added."""
+    most = min(_MOST_TRIAL_ROWS, max(_TRIAL_ROWS, _TRIAL_TARGETS // n_outputs))
+    return int(np.clip(len(source) // 4, _TRIAL_ROWS, most))
 
 
 def _sample_size(source):

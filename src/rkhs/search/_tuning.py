@@ -5,18 +5,20 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import eigh
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from rkhs.compute import blas_for
 from rkhs.data import RowSource
 from rkhs.driver import path
 from rkhs.features import FeatureMap
 from rkhs.kernels._base import StationaryKernel
-from rkhs.losses import Loss
+from rkhs.losses import Loss, SquaredError
 from rkhs.problem import Problem
 from rkhs.solvers import Solver
 
-RIDGES = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01)  # alpha times the sum of the weights
+RIDGES = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)  # alpha times the sum of the weights
 _WORSE = 1.002  # times the lowest loss so far, where a path ends
 _HELD_OUT = 0.25  # of the rows
 
@@ -50,6 +52,28 @@ def scaled(kernel: StationaryKernel, factor: float) -> StationaryKernel:
     return type(kernel)(**{**kernel.get_params(deep=False), "length_scale": scale})
 
 
+def best_dense_ridge(
+    task: Task, kernel: StationaryKernel, features: FeatureMap, ridges: Sequence[float], n_jobs=None
+) -> tuple[float, float]:
+    """As `best_ridge`, for the squared error and dense features: one factorisation for all."""
+    features = clone(features).fit_rows(task.source, task.weight, np.float32, kernel, n_jobs)
+    operators = (features.operator(rows, np.float32, 0, n_jobs) for rows in task[::3])
+    Z, judge = (operator.rows(0, operator.shape[0]) for operator in operators)
+    share = (task.weight / task.weight.sum())[:, None]
+    root = np.sqrt(share).astype(np.float32)
+    with blas_for(features.n_outputs):
+        values, vectors = eigh((Z * root).T @ (Z * root), overwrite_a=True, check_finite=False)
+    right = vectors.T @ (Z.T @ (share * task.target))
+    judge = judge @ vectors.astype(np.float32)
+    lowest, best = np.inf, ridges[0]
+    for ridge in ridges:
+        coef = right / (np.maximum(values, 0.0) + ridge / task.weight.sum())[:, None]
+        value = SquaredError().value(judge @ coef, task.held_target, task.held_weight)
+        if value < lowest:
+            lowest, best = value, ridge
+    return lowest, best
+
+
 def best_ridge(
     task: Task,
     kernel: StationaryKernel,
@@ -60,9 +84,7 @@ def best_ridge(
     n_jobs=None,
 ) -> tuple[float, float]:
     """The lowest loss on held-out rows and its ridge, from the largest down while it falls."""
-    features = clone(features).fit_rows(
-        task.source, task.weight, np.float32, kernel, n_jobs, memory=None
-    )
+    features = clone(features).fit_rows(task.source, task.weight, np.float32, kernel, n_jobs)
     total = task.weight.sum()
     problem = Problem(
         kernel=features.kernel_,

@@ -1,0 +1,60 @@
+"""Ridges chosen by held-out rows, against ridge regression done by hand."""
+
+import numpy as np
+import pytest
+
+from rkhs.data import RowSource
+from rkhs.features import Nystrom, RandomBinning
+from rkhs.kernels import Laplacian
+from rkhs.losses import SquaredError
+from rkhs.search._sample import distinct_rows
+from rkhs.search._tuning import RIDGES, best_dense_ridge, best_ridge, scaled, split
+from rkhs.solvers import ConjugateGradient
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(400, 2))
+Y = np.sin(3 * X[:, :1]) + 0.3 * rng.normal(size=(400, 1))
+WEIGHT = rng.integers(1, 4, 400).astype(float)
+SOURCE = RowSource(X)
+TASK = split(SOURCE, distinct_rows(SOURCE, Y, WEIGHT, seed=0), 400)
+KERNEL = Laplacian(1.5)
+
+
+def by_hand(features):
+    """The lowest held-out loss of ridge regression on dense features, and its ridge."""
+    features = features.fit_rows(TASK.source, TASK.weight, np.float32, KERNEL)
+    Z, judge = (features.transform(rows[:].astype(np.float64)) for rows in TASK[::3])
+    if hasattr(Z, "toarray"):
+        Z, judge = Z.toarray(), judge.toarray()
+    found = []
+    for ridge in RIDGES:
+        A = Z.T @ (TASK.weight[:, None] * Z) + ridge * np.eye(Z.shape[1])
+        w = np.linalg.solve(A, Z.T @ (TASK.weight[:, None] * TASK.target))
+        squares = 0.5 * (judge @ w - TASK.held_target)[:, 0] ** 2
+        found.append((np.average(squares, weights=TASK.held_weight), ridge))
+    return min(found)
+
+
+def test_no_row_is_on_both_sides_and_none_is_lost():
+    rows = np.vstack([TASK.source[:], TASK.held_out[:]])
+    np.testing.assert_array_equal(np.sort(rows, axis=0), np.sort(X, axis=0))
+    assert TASK.weight.sum() + TASK.held_weight.sum() == WEIGHT.sum()
+    assert len(TASK.held_out) == 100
+
+
+def test_one_factorisation_gives_the_ridge_of_fits_for_each():
+    loss, ridge = by_hand(Nystrom(60, random_state=0))
+    found = best_dense_ridge(TASK, KERNEL, Nystrom(60, random_state=0), RIDGES)
+    assert found == (pytest.approx(loss, rel=1e-3), ridge)
+
+
+def test_a_path_ends_at_the_ridge_of_fits_for_each():
+    loss, ridge = by_hand(RandomBinning(32, random_state=0))
+    solver, squared = ConjugateGradient(tol=1e-5), SquaredError()
+    found = best_ridge(TASK, KERNEL, RandomBinning(32, random_state=0), solver, squared, RIDGES)
+    assert found == (pytest.approx(loss, rel=1e-3), ridge)
+
+
+def test_scaled_kernels_keep_the_ratios():
+    kernel = scaled(Laplacian(np.array([1.0, np.inf, 4.0])), 0.5)
+    np.testing.assert_array_equal(kernel.length_scale, [0.5, np.inf, 2.0])
