@@ -1,0 +1,381 @@
+"""EigenPro: what it converges to, in how many epochs, and what an epoch costs.
+
+Data from the folder that RKHS_DATA names; tables that are not there are left out. "others" is
+the share of the CPU that other processes took meanwhile.
+
+    RKHS_DATA=folder python benchmarks/eigenpro.py                    # everything
+    RKHS_DATA=folder python benchmarks/eigenpro.py exact overhead     # some sections
+    RKHS_DATA=folder python benchmarks/eigenpro.py epochs --sets mnist --kernels gaussian
+    RKHS_DATA=folder python benchmarks/eigenpro.py mnist --methods eigenpro
+    RKHS_DATA=folder python benchmarks/eigenpro.py --quick            # does it run at all?
+"""
+
+import argparse
+import time
+import warnings
+from functools import cache
+
+import numpy as np
+from _machine import best, describe, neighbours
+
+from rkhs import KernelClassifier, KernelRegressor
+from rkhs.data import RowSource
+from rkhs.datasets import load
+from rkhs.features import Nystrom, RandomFourier
+from rkhs.kernels import Exponential, Gaussian, RationalQuadratic
+from rkhs.losses import SquaredError
+from rkhs.operators import KernelOperator
+from rkhs.problem import Problem
+from rkhs.solvers import SGD, ConjugateGradient, EigenPro, Pegasos
+
+QUICK_ROWS = 1500
+# In medians of the distance between rows.
+KERNELS = {
+    "gaussian": lambda median: Gaussian(median / 2),
+    "exponential": lambda median: Exponential(median),
+    "cauchy": lambda median: RationalQuadratic(median / 2 / np.sqrt(2)),  # 1 / (1 + 4 (r/median)^2)
+}
+PAPER = {
+    "mnist": {"gaussian": (7, 77), "exponential": (4, 143), "cauchy": (7, 78)},
+    "cifar10_pca256": {"gaussian": (5, 56), "exponential": (13, 136), "cauchy": (6, 107)},
+    "svhn": {"gaussian": (8, 54), "exponential": (14, 297), "cauchy": (17, 191)},
+}
+PAPER_BATCH = 256
+KEEP = 4 * 10**9  # bytes of kernel tiles that stay between epochs
+LOSS = SquaredError()
+
+
+@cache
+def images(name):
+    """Training and test images in units of full brightness, and the median distance."""
+    X, y, X_test, y_test = load(name)
+    scale = 255.0 if X.dtype == np.uint8 else 1.0
+    X, X_test = (np.asarray(part, np.float32) / np.float32(scale) for part in (X, X_test))
+    order = np.random.default_rng(0).permutation(len(X))
+    X, y = X[order], y[order].astype(int)
+    few = X[:1000].astype(np.float64)
+    squares = (few**2).sum(axis=1)
+    distances = np.sqrt(np.maximum(squares[:, None] + squares - 2 * few @ few.T, 0))
+    return X, y, X_test, y_test.astype(int), float(np.median(distances[np.triu_indices(1000, 1)]))
+
+
+def whole_space(kernel, X, target, alpha=0.0, keep=0, dtype=np.float32):
+    source = RowSource(X)
+    return Problem(
+        kernel=kernel,
+        loss=LOSS,
+        features=None,
+        alpha=alpha,
+        source=source,
+        target=target,
+        weight=np.full(len(X), 1 / len(X)),
+        operator=KernelOperator(kernel, source, source, dtype, keep_bytes=keep),
+    )
+
+
+def errors_by_epoch(problem, solver, test, labels):
+    """After each epoch the share of test rows whose class is wrong, and the seconds so far."""
+    state, seconds = None, 0.0
+    while True:
+        begin = time.perf_counter()
+        state = solver.init(problem) if state is None else state
+        state = solver.step(problem, state)
+        seconds += time.perf_counter() - begin
+        wrong = test.matmat(state.coef).argmax(axis=1) != labels
+        yield float(wrong.mean()), seconds
+
+
+def exact(options):
+    """Largest difference of predictions from exact kernel regression, over the largest target."""
+    n_rows = QUICK_ROWS if options.quick else 2000
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_rows + 1000, 5))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.normal(size=len(X))
+    cases = [
+        (Gaussian(2.0), 1e-4),
+        (Exponential(3.0), 0.0),
+        (Exponential(3.0), 1e-5),
+        (RationalQuadratic(2.0), 1e-4),
+        (5.0 * Exponential(2.0), 0.0),
+        (0.2 * Gaussian(2.0) + 3.0 * Exponential(4.0), 1e-5),
+    ]
+    print(f"{'kernel':58s} {'alpha':>6s} {'epochs':>7s} {'difference':>11s}")
+    for kernel, alpha in cases:
+        model = KernelRegressor(kernel, features=None, solver="exact", alpha=alpha)
+        truth = model.fit(X[:n_rows], y[:n_rows]).predict(X)
+        model.set_params(solver=EigenPro(tol=1e-10), max_epochs=300, random_state=0)
+        ours = model.fit(X[:n_rows], y[:n_rows]).predict(X)
+        difference = np.abs(ours - truth).max() / np.abs(y).max()
+        print(f"{kernel!s:58.58s} {alpha:6.0e} {model.n_iter_:7d} {difference:11.1e}", flush=True)
+
+
+def _epochs_until(wanted, most, errors):
+    """Epochs, with ">" if there were not enough, and seconds."""
+    for epoch, (error, seconds) in enumerate(errors, 1):
+        if error <= wanted:
+            return str(epoch), seconds
+        if epoch >= most:
+            return f">{epoch}", seconds
+    raise AssertionError
+
+
+def epochs(options):
+    """Epochs until the test error is that of the exact classifier, without penalty."""
+    n_rows = QUICK_ROWS if options.quick else options.rows
+    most = 20 if options.quick else options.longest
+    print(f"{n_rows:,} training rows; EigenPro as it comes, and at the paper's batch of", end=" ")
+    print(f"{PAPER_BATCH}; Pegasos at {PAPER_BATCH}. Paper: all rows.\n")
+    print(f"{'':>26s} {'exact':>7s} {'EigenPro':>9s} {'at 256':>7s} {'Pegasos':>8s}", end=" ")
+    print(f"{'accel.':>7s} {'paper':>12s} {'seconds':>14s} {'others':>7s}")
+    for name in options.sets:
+        try:
+            X, y, X_test, y_test, median = images(name)
+        except ValueError:
+            print(f"{name}: not in the folder")
+            continue
+        X, y = X[:n_rows], y[:n_rows]
+        target = LOSS.encode(y, 10)
+        for kind in options.kernels:
+            kernel = KERNELS[kind](median)
+            with neighbours() as found:
+                problem = whole_space(kernel, X, target, keep=KEEP)
+                test = KernelOperator(kernel, RowSource(X_test), RowSource(X), np.float32, KEEP)
+                gram = kernel(X.astype(np.float64))
+                wanted = float(
+                    (test.matmat(np.linalg.solve(gram, target)).argmax(axis=1) != y_test).mean()
+                )
+                del gram
+                counts, seconds = [], []
+                solvers = [
+                    EigenPro(tol=0.0),
+                    EigenPro(tol=0.0, batch_size=PAPER_BATCH),
+                    Pegasos(tol=0.0, batch_size=PAPER_BATCH),
+                ]
+                for solver in solvers:
+                    count, spent = _epochs_until(
+                        wanted, most, errors_by_epoch(problem, solver, test, y_test)
+                    )
+                    counts.append(count)
+                    seconds.append(spent)
+                ratio = float(counts[2].strip(">")) / float(counts[1].strip(">"))
+                sign = ">" if counts[2].startswith(">") else ""
+            paper = "{} / {}".format(*PAPER[name][kind])
+            print(
+                f"{name:>14s} {kind:11s} {wanted:7.2%} {counts[0]:>9s} {counts[1]:>7s} "
+                f"{counts[2]:>8s} {sign + format(ratio, '.0f'):>7s} {paper:>12s} "
+                f"{seconds[0]:6.1f} /{seconds[2]:6.1f} {found.share:7.0%}",
+                flush=True,
+            )
+
+
+def mnist(options):
+    """MNIST, all 60,000 rows: test error and time of a fit, predictions apart."""
+    X, y, X_test, y_test, median = images("mnist")
+    if options.quick:
+        X, y = X[:QUICK_ROWS], y[:QUICK_ROWS]
+    methods = {
+        "eigenpro": _fit_eigenpro,
+        "falkon": _fit_falkon,
+        "svc": _fit_svc,
+    }
+    for name in options.methods:
+        methods[name](X, y, X_test, y_test, median, options)
+
+
+def _report(name, error, seconds, others):
+    print(f"{name:60s} {error:7.2%} {seconds:8.1f} s   others {others:.0%}", flush=True)
+
+
+def _fit_eigenpro(X, y, X_test, y_test, median, options):
+    for kind in options.kernels:
+        kernel = KERNELS[kind](median)
+        problem = whole_space(kernel, X, LOSS.encode(y, 10))
+        test = KernelOperator(kernel, RowSource(X_test), RowSource(X), np.float32)
+        run = errors_by_epoch(problem, EigenPro(tol=0.0), test, y_test)
+        for epoch in range(1, options.epochs + 1):
+            with neighbours() as found:
+                error, seconds = next(run)
+            _report(f"EigenPro, {kind}, epoch {epoch}", error, seconds, found.share)
+
+
+def _fit_falkon(X, y, X_test, y_test, median, options):
+    for n_centers in options.centers:
+        with neighbours() as found:
+            model = KernelClassifier(
+                KERNELS["gaussian"](median),
+                "squared_error",
+                features=Nystrom(min(n_centers, len(X))),
+                solver=ConjugateGradient(tol=1e-2),
+                alpha=1e-7,
+                max_epochs=20,
+                random_state=0,
+            )
+            begin = time.perf_counter()
+            model.fit(X, y)
+            seconds = time.perf_counter() - begin
+        error = 1.0 - model.score(X_test, y_test)
+        name = f"Nystrom + CG, gaussian, {n_centers:,} centres, {model.n_iter_} steps"
+        _report(name, error, seconds, found.share)
+
+
+def _fit_svc(X, y, X_test, y_test, median, options):
+    try:
+        from sklearnex.svm import SVC
+    except ImportError:
+        print("scikit-learn-intelex is not installed")
+        return
+    with neighbours() as found:
+        model = SVC(C=10.0, gamma=0.5 / (median / 2) ** 2)
+        begin = time.perf_counter()
+        model.fit(X, y)
+        seconds = time.perf_counter() - begin
+    _report(
+        "scikit-learn-intelex SVC, C=10", 1.0 - model.score(X_test, y_test), seconds, found.share
+    )
+
+
+def overhead(options):
+    """Seconds of an epoch over those of the bare product K(X, X) @ A of the same tiles."""
+    n_rows = QUICK_ROWS if options.quick else 20_000
+    rng = np.random.default_rng(0)
+    print(f"{n_rows:,} rows, 10 outputs, no tile kept, best of 3\n")
+    print(f"{'columns':>8s} {'kernel':12s} {'bare':>7s} {'rank 0':>7s} {'EigenPro':>9s}", end=" ")
+    print(f"{'ratio':>6s} {'rank':>5s} {'batch':>6s} {'spectrum':>9s} {'others':>7s}")
+    for n_columns in (784, 54):
+        X = rng.normal(size=(n_rows, n_columns)).astype(np.float32)
+        target = rng.normal(size=(n_rows, 10))
+        for name, kernel in (
+            ("gaussian", Gaussian(np.sqrt(n_columns))),
+            ("exponential", Exponential(np.sqrt(n_columns))),
+        ):
+            problem = whole_space(kernel, X, target)
+            with neighbours() as found:
+                bare = best(lambda: problem.evaluate(target), 3)  # noqa: B023
+                times = []
+                for solver in (EigenPro(rank=0), EigenPro()):
+                    begin = time.perf_counter()
+                    state = solver.init(problem)
+                    init = time.perf_counter() - begin
+                    times.append(best(lambda: solver.step(problem, state), 3))  # noqa: B023
+            print(
+                f"{n_columns:8d} {name:12s} {bare:6.2f}s {times[0]:6.2f}s {times[1]:8.2f}s "
+                f"{times[1] / bare:6.2f} {state.details['rank']:5d} "
+                f"{state.details['batch_size']:6d} {init:8.2f}s {found.share:7.0%}",
+                flush=True,
+            )
+
+
+def features(options):
+    """Test error after 10 epochs on the same random Fourier features."""
+    n_features = 200 if options.quick else 4000
+    print(f"{n_features:,} features, squared error, alpha 1e-9\n")
+    print(f"{'':>20s} {'rows':>8s} {'SGD':>16s} {'EigenPro, rank 0':>18s} {'EigenPro':>16s}")
+    for name in options.tables:
+        try:
+            X, y, X_test, y_test, scale = _table(name, QUICK_ROWS if options.quick else None)
+        except ValueError:
+            print(f"{name}: not in the folder")
+            continue
+        row = f"{name:>20s} {len(X):8,d}"
+        classes = y.dtype.kind in "iu"
+        kind = KernelClassifier if classes else KernelRegressor
+        for solver in (SGD(tol=0.0), EigenPro(rank=0, tol=0.0), EigenPro(tol=0.0)):
+            model = kind(
+                Gaussian(scale),
+                "squared_error",
+                features=RandomFourier(n_features, random_state=0),
+                solver=solver,
+                alpha=1e-9,
+                max_epochs=10,
+                random_state=0,
+            )
+            begin = time.perf_counter()
+            model.fit(X, y)
+            seconds = time.perf_counter() - begin
+            wrong = model.predict(X_test) - y_test
+            error = np.mean(wrong != 0) if classes else np.mean(wrong**2)
+            row += (
+                f"   {error:7.2%} ({seconds:4.0f}s)"
+                if classes
+                else f"   {error:7.4f} ({seconds:4.0f}s)"
+            )
+            print(row, end="\r", flush=True)
+        print(row, flush=True)
+
+
+def _table(name, n_rows):
+    if name in PAPER:
+        X, y, X_test, y_test, median = images(name)
+        scale = median / 2
+    else:
+        X, y, *_ = load(name)
+        X = np.asarray(X, np.float32)
+        X = (X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1e-6)
+        order = np.random.default_rng(0).permutation(len(X))[:120_000]
+        X, y = X[order], y[order]
+        if name == "covtype":
+            y = (y == 2).astype(int)
+        elif y.dtype.kind == "f":
+            y = ((y - y.mean()) / y.std()).astype(np.float64)
+        cut = len(X) // 6
+        X, y, X_test, y_test = X[cut:], y[cut:], X[:cut], y[:cut]
+        scale = 0.3 * np.sqrt(X.shape[1])
+    return X[:n_rows], y[:n_rows], X_test, y_test, scale
+
+
+def steps(options):
+    """Epochs to 1.01 times the least objective, alpha 1e-5, by step (200: not reached)."""
+    n_rows = 600 if options.quick else 3000
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_rows, 5))
+    y = np.sin(2 * X[:, :1]) + X[:, 1:2] * X[:, 2:3]
+    factors = 2.0 ** np.arange(-3.0, 5.0)
+    print("factor on the rule's step ".ljust(52) + "".join(f"{f:7.3g}" for f in factors))
+    for kernel in (Gaussian(2.0), Exponential(3.0), 4.0 * RationalQuadratic(2.0)):
+        for batch_size in (16, 128, 1024):
+            problem = whole_space(kernel, X, y, alpha=1e-5, keep=KEEP)
+            model = KernelRegressor(kernel, features=None, solver="exact", alpha=1e-5)
+            least = problem.objective(model.fit(X, y).expansion_.coef)
+            row = f"{kernel!s:40.40s} batch {batch_size:5d}"
+            for factor in factors:
+                solver = EigenPro(tol=0.0, batch_size=batch_size)
+                state = solver.init(problem)
+                state.rate *= factor
+                epoch = 0
+                while epoch < 200 and not problem.objective(state.coef) <= 1.01 * least:
+                    state = solver.step(problem, state)
+                    epoch += 1
+                row += f"{epoch:7d}"
+            print(row, flush=True)
+
+
+SECTIONS = {f.__name__: f for f in (exact, epochs, mnist, overhead, features, steps)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("sections", nargs="*", metavar="section", help=", ".join(SECTIONS))
+    parser.add_argument("--quick", action="store_true", help="few rows of each table")
+    parser.add_argument("--sets", nargs="+", default=list(PAPER), help="of epochs")
+    parser.add_argument("--kernels", nargs="+", default=list(KERNELS), choices=KERNELS)
+    parser.add_argument("--rows", type=int, default=10_000, help="of epochs")
+    parser.add_argument("--longest", type=int, default=200, help="epochs of Pegasos")
+    parser.add_argument("--methods", nargs="+", default=["eigenpro", "falkon", "svc"])
+    parser.add_argument("--epochs", type=int, default=5, help="of EigenPro on all of MNIST")
+    parser.add_argument("--centers", nargs="+", type=int, default=[5000, 10_000])
+    parser.add_argument("--tables", nargs="+", default=["covtype", "mnist", "year_prediction_msd"])
+    options = parser.parse_args()
+    unknown = set(options.sections) - set(SECTIONS)
+    if unknown:
+        parser.error(f"no section {', '.join(unknown)}; there are {', '.join(SECTIONS)}")
+    if options.quick:
+        options.centers = [100]
+    warnings.simplefilter("ignore")
+    print(describe())
+    for name in options.sections or SECTIONS:
+        print(f"\n== {name}: {SECTIONS[name].__doc__}\n", flush=True)
+        SECTIONS[name](options)
+
+
+if __name__ == "__main__":
+    main()
