@@ -12,7 +12,7 @@ from rkhs.compute._distances import (
 from rkhs.compute._draws import SAMPLINGS, Draw, IndependentDraw, OrthogonalDraw, QuasiDraw
 from rkhs.compute._elementwise import cosines, exponential
 from rkhs.compute._memory import available_memory
-from rkhs.compute._products import gram_times, times, transposed_times
+from rkhs.compute._products import gather_columns, gram_times, times, transposed_times
 from rkhs.compute._threads import (
     blas_for,
     core_count,
@@ -39,6 +39,7 @@ __all__ = [
     "exponential",
     "exponential_distances",
     "fill",
+    "gather_columns",
     "gaussians",
     "gram_times",
     "l1_distances",

@@ -150,6 +150,14 @@ def one_plus_square(X, columns, out):
 
 
 @_fast
+def gather_columns(tile, columns, first, out):
+    for i in range(tile.shape[0]):
+        row, into = tile[i], out[i]
+        for j in range(columns.shape[0]):
+            into[j] = row[columns[j] - first]
+
+
+@_fast
 def times_few(tile, vectors, out):
     # out += tile @ vectors.T with a few vectors, in their precision: two rows by four vectors,
     # so that each number that is read serves several sums.

@@ -48,3 +48,10 @@ def gram_times(tile: np.ndarray, W: np.ndarray, scale: np.ndarray) -> np.ndarray
         out,
     )
     return out.T
+
+
+def gather_columns(tile: np.ndarray, columns: np.ndarray, first: int, out: np.ndarray) -> None:
+    """Write the columns of a tile to `out`, where `first` is the number of the tile's first."""
+    from rkhs.compute import _loops
+
+    _loops.gather_columns(tile, columns, first, out)

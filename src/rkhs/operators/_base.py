@@ -7,7 +7,15 @@ from itertools import pairwise
 
 import numpy as np
 
-from rkhs.compute import core_count, gram_times, slices, tile_map, times, transposed_times
+from rkhs.compute import (
+    core_count,
+    gather_columns,
+    gram_times,
+    slices,
+    tile_map,
+    times,
+    transposed_times,
+)
 
 _TILE_BYTES = 32 * 2**20
 _TILE_ROWS = (64, 512)
@@ -225,7 +233,7 @@ class Operator:
                 for set_, values in zip(columns, picked, strict=True):
                     first, last = np.searchsorted(set_, (start, stop))
                     if first < last:
-                        np.take(block, set_[first:last] - start, axis=1, out=values[:, first:last])
+                        gather_columns(block, set_[first:last], start, values[:, first:last])
                 total += times(block, W[start:stop])
                 start = stop
             return visit(part, total, picked)

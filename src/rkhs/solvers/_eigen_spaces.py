@@ -171,6 +171,9 @@ class WholeSpace(_Space):
         inner = scale * (self._gram(test, self.sample) @ self._vectors)
         flattened = plain - (inner * self._gain.T) @ inner.T
         self._choose_step(plan, values, norms, plain, flattened)
+        if self.rank == 0:  # nothing to correct
+            self.sample, self._vectors = self.sample[:0], self._vectors[:0]
+            self._place[...] = -1
 
     def advance(self, a: np.ndarray, batch: np.ndarray, rate: float) -> float:
         """One step, in place; the batch's part of the objective before it."""

@@ -11,7 +11,7 @@ from rkhs.solvers._base import Solver, State
 from rkhs.solvers._eigen_spaces import FeatureSpace, Plan, WholeSpace
 
 _WORK = 2e9  # operations of a step that make its overhead small
-_BATCH = (512, 2048)
+_BATCH = (1024, 2048)
 _LEAST_STEPS = 8  # an epoch has, unless batches become tiny
 _SUBSAMPLE = (2000, 12_000)
 _LARGEST_RANK = 500
