@@ -58,7 +58,7 @@ def test_every_citation_is_in_the_bibliography_and_every_entry_is_cited():
 
 
 @pytest.mark.parametrize(
-    "module", ["", ".kernels", ".features", ".losses", ".solvers", ".datasets"]
+    "module", ["", ".kernels", ".features", ".losses", ".solvers", ".datasets", ".plots"]
 )
 def test_every_public_name_is_in_the_reference(module):
     text = read(ROOT / "docs/reference.rst")

@@ -260,6 +260,21 @@ def test_warm_start_goes_on(features):
     assert second[0]["objective"] < 1.02 * first[-1]["objective"] < first[0]["objective"]
 
 
+def test_rows_that_are_added_become_centres_and_the_fit_goes_on():
+    X, y, _ = table(600)
+    model = KernelRegressor(
+        "exponential", solver=EigenPro(tol=1e-9), alpha=1e-3, length_scale=2.0, random_state=0
+    )
+    model.set_params(max_epochs=2).partial_fit(X[:400], y[:400])
+    assert model.expansion_.centers.shape == (400, 3)
+    begun = model.history_[0]["objective"]
+    model.set_params(max_epochs=100).partial_fit(X[400:], y[400:])
+    whole = KernelRegressor("exponential", solver="exact", alpha=1e-3, length_scale=2.0).fit(X, y)
+    assert np.allclose(model.predict(X), whole.predict(X), atol=1e-3)
+    assert model.history_[0]["objective"] < begun
+    assert not hasattr(model.set_params(solver=EigenPro(centers=50)), "partial_fit")
+
+
 def test_early_stopping_keeps_the_best_epoch():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 2))

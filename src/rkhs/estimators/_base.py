@@ -32,6 +32,7 @@ from rkhs.operators import KernelOperator
 from rkhs.problem import Problem
 from rkhs.registry import build
 from rkhs.search import search_bytes
+from rkhs.solvers import SOLVERS
 
 _SAME_KERNEL = 0.01  # mean difference of kernel values that a new sample of rows may make
 _DTYPES = {"float32": np.float32, "float64": np.float64}
@@ -191,11 +192,12 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         tables, targets, _ = zip(*seen, strict=True)
         weights = [np.broadcast_to(1.0 if w is None else w, len(t)) for _, t, w in seen]
         warm_start = self.warm_start
-        self.warm_start = True
+        self.warm_start = self._adds_rows = True
         try:
             self.fit(stack(tables), np.concatenate(targets), np.concatenate(weights))
         finally:
             self.warm_start = warm_start
+            del self._adds_rows
         self._seen = seen
         return self
 
@@ -391,6 +393,9 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         last_map, last_kernel, n_columns, coef = last
         same_map = last_map is None if features is None else features.continues(last_map)
         rows = len(source) if features is None else last_map.n_outputs
+        adds_rows = getattr(self, "_adds_rows", False) and not self.early_stopping
+        if features is None and adds_rows and coef.shape[0] < rows:  # new rows come last
+            coef = np.vstack([coef, np.zeros((rows - len(coef), coef.shape[1]))])
         if not same_map or n_columns != source.shape[1] or coef.shape != (rows, target.shape[1]):
             return None
         if features is not None and features.kernel is not None:
@@ -474,9 +479,11 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
 
 
 def takes_more_rows(machine) -> bool:
-    """Whether `partial_fit` is there: with features that grow with the rows."""
-    features = machine.features
+    """Whether `partial_fit` is there: with features, or a solver, that grow with the rows."""
+    features, solver = machine.features, machine.solver
     kind = FEATURES.get(features) if isinstance(features, str) else features
+    if features is None or (isinstance(features, str) and features == "auto"):
+        kind = SOLVERS[solver]() if isinstance(solver, str) and solver in SOLVERS else solver
     return bool(getattr(kind, "grows", False))
 
 

@@ -166,11 +166,11 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
     @available_if(takes_more_rows)
     def partial_fit(self, X, y, classes=None, sample_weight=None):
-        """Add rows to those of earlier calls, with `RandomBinning` features.
+        """Add rows to those of earlier calls, with `RandomBinning` features or `EigenPro`.
 
         The model becomes that of all rows so far: the solver starts from its last coefficients,
-        and cells that are new from zero. The rows (not copies of them) are remembered. Classes
-        may be new in any call.
+        and cells and centres that are new from zero. The rows (not copies of them) are
+        remembered. Classes may be new in any call.
 
         Parameters
         ----------

@@ -49,6 +49,8 @@ class Solver(BaseEstimator):
         False if it also works in the kernel's whole space.
     whole_space : bool
         Whether features="auto" means none of them, for any number of rows.
+    grows : bool
+        Whether it can go on in the whole space when rows are added.
     needs_dense : bool
         Whether it works on dense rows of features, which random binning has not.
     penalties : tuple of str
@@ -66,6 +68,7 @@ class Solver(BaseEstimator):
     needs = "any"
     needs_features = False
     whole_space = False
+    grows = False
     needs_dense = False
     penalties: tuple[str, ...] = ("l2",)
     needs_alpha = False

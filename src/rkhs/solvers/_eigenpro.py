@@ -105,6 +105,10 @@ class EigenPro(Solver):
         self.centers = centers
         self.tol = tol
 
+    @property
+    def grows(self):  # type: ignore[override]
+        return self.centers is None
+
     def represent(self, features):
         if self.centers is None:
             return features

@@ -1,0 +1,5 @@
+"""Pictures of fitted models; they need the extra `plot` (matplotlib)."""
+
+from rkhs.plots._spectrum import spectrum
+
+__all__ = ["spectrum"]
