@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from rkhs import KernelClassifier, KernelRegressor
 from rkhs.features import Nystrom, RandomBinning, RandomFourier
 from rkhs.kernels import Gaussian, Laplacian
-from rkhs.solvers import ConjugateGradient, NewtonCG
+from rkhs.solvers import ConjugateGradient, EigenPro, NewtonCG
 
 
 @parametrize_with_checks([KernelClassifier(), KernelRegressor()])
@@ -30,6 +30,9 @@ def test_scikit_learn_checks(estimator, check):
         KernelClassifier(loss="squared_error"),
         KernelRegressor(early_stopping=True, random_state=0),
         KernelRegressor(kernel="laplacian", features=RandomBinning(16), dtype="float64"),
+        KernelRegressor(
+            solver=EigenPro(tol=1e-14), max_epochs=500, dtype="float64", random_state=0
+        ),
         KernelClassifier(
             kernel="laplacian", loss="squared_error", features=RandomBinning(16), dtype="float64"
         ),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rkhs.compute import uniform
+from rkhs.compute import transposed_times, uniform
 from rkhs.data import RowSource
 from rkhs.operators import KernelOperator
 from rkhs.solvers import _eigensystem
@@ -21,8 +21,9 @@ from rkhs.solvers._preconditioner import weighted_rows
 _ORDER_STREAM = 1401
 _TEST_STREAM = 1402
 _TEST_ROWS = 1000
-_STEP = 1.5  # in reciprocals of the largest eigenvalue of a batch; up to 2 nothing grows
-_LONGEST = 1.9
+# In reciprocals of the largest eigenvalue of a batch, and of the curvature along its gradient:
+# up to 2 of the latter no distance grows.
+_STEP, _LONGEST = 1.5, 1.9
 _LATER = 0.7  # of a first step, once gradients of earlier epochs are part of one
 _SAFE = 0.2  # the same where theory promises convergence, a third of 1 over the eigenvalue
 _MARGIN = 8  # the critical batch that the rank aims at, in batches: the sample flatters it
@@ -193,7 +194,7 @@ class WholeSpace(_Space):
             loss = weight[part] @ problem.loss.elementwise(f, target[part]).sum(axis=1)
             penalty = 0.5 * problem.alpha * np.vdot(own[part], f)
             narrow = residual[part].astype(operator.dtype)
-            return loss + penalty, entries[0].T @ narrow
+            return loss + penalty, transposed_times(entries[0], narrow)
 
         objective, on_sample = 0.0, np.zeros((len(self.sample), a.shape[1]))
         for value, product in operator.visit_rows(batch, a, visit, (self.sample, batch)):
