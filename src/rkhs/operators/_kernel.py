@@ -143,7 +143,8 @@ class WhitenedOperator(Operator):
     def second_moment(self, index, share):
         # Two-sided, the factor meets a matrix of centres instead of all the rows.
         moment = self._inner.second_moment(index, share)
-        return dsygst(moment.T, self._factor, lower=1, overwrite_a=1)[0]
+        with blas_for(len(moment)):
+            return dsygst(moment.T, self._factor, lower=1, overwrite_a=1)[0]
 
     def gram(self, W, middle, out=None):
         inner = self._inner.gram(self._narrow(self._solve(W, True)), middle)
