@@ -556,21 +556,30 @@ def bandwidth(options):
     print("bytes, Z.T @ v: 8); nothing for the rows' own sums, which are read again for each grid.")
     print("Copy counts what is read and what is written. Bare: out[i] += w[b[i]] (Z @ w) and")
     print("out[b[i]] += v[i] (Z.T @ v) over the same bins, alone in its loop, with two threads.")
+    print(
+        "Times: one thread over two, of ours and of the bare loop. Where the bare loop gains less"
+    )
+    print("than ours would have to, memory is the limit and not the loop.")
+    print(f"Two threads at sines, which need no memory: {thread_gain():.2f} times one.")
     for row in apart(bandwidth_job, quick=options.quick):
         if "copy" in row:
             one, copy = row["copy"]
-            print(f"copy: {one / 1e9:.1f} GB/s with one thread, {copy / 1e9:.1f} with two\n")
+            print(f"copy: {one / 1e9:.1f} GB/s with one thread, {copy / 1e9:.1f} with two ", end="")
+            print(f"({copy / one:.2f} times)\n")
             print(
                 f"{'product':8s} {'kappa':>8s} {'bytes':>5s} {'rows':>7s} {'1 thread':>8s}", end=""
             )
-            print(f" {'2':>6s} {'times':>6s} {'bare':>6s} {'GB/s':>6s} {'of copy':>8s}", end="")
+            print(
+                f" {'2':>6s} {'times':>6s} {'bare':>6s} {'times':>6s} {'GB/s':>6s} {'of copy':>8s}",
+                end="",
+            )
             print(f" {'bare/Z':>7s} {'others':>8s}")
             continue
-        one, two, _, bare = row["ns"]
+        one, two, bare_one, bare = row["ns"]
         print(
             f"{row['product']:8s} {row['kappa']:8,d} {row['bytes']:5d} "
             f"{'sorted' if row['sorted'] else 'random':>7s} {one:8.3f} {two:6.3f} "
-            f"{one / two:6.2f} {bare:6.3f} {row['rate'] / 1e9:6.1f} "
+            f"{one / two:6.2f} {bare:6.3f} {bare_one / bare:6.2f} {row['rate'] / 1e9:6.1f} "
             f"{share(row['rate'] / copy):>8s} {bare / two:7.2f} {share(row['others']):>8s}",
             flush=True,
         )

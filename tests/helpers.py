@@ -66,24 +66,20 @@ def make_problem(loss, space, *, weighted=True, alpha=1e-2, dtype=np.float32, se
         weight = np.random.default_rng(seed + 1).integers(0, 4, size=len(X)).astype(float)
     source = RowSource(X)
     if space == "kernel":
-        features = None
         operator = KernelOperator(KERNEL, source, source, dtype, keep_bytes=2**30)
-    else:
-        features = {
-            "random_fourier": RandomFourier(80, KERNEL, random_state=seed),
-            "nystrom": Nystrom(40, KERNEL, random_state=seed),
-        }[space].fit_rows(source, weight, dtype)
-        operator = features.operator(source, dtype, keep_bytes=2**30)
-    return Problem(
-        kernel=KERNEL,
-        loss=loss,
-        features=features,
-        alpha=alpha,
-        source=source,
-        target=target,
-        weight=weight / weight.sum(),
-        operator=operator,
-    )
+        return problem_on(loss, KERNEL, None, alpha, source, target, weight, operator)
+    features = {
+        "random_fourier": RandomFourier(80, KERNEL, random_state=seed),
+        "nystrom": Nystrom(40, KERNEL, random_state=seed),
+    }[space].fit_rows(source, weight, dtype)
+    operator = features.operator(source, dtype, keep_bytes=2**30)
+    return problem_on(loss, KERNEL, features, alpha, source, target, weight, operator)
+
+
+def problem_on(loss, kernel, features, alpha, source, target, weight, operator, **more):
+    """A problem whose weights are made to have the sum 1."""
+    weight = weight / weight.sum()
+    return Problem(kernel, loss, features, alpha, source, target, weight, operator, **more)
 
 
 def exact_objective(problem):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import LOSSES, exact_objective, make_problem, table
+from helpers import LOSSES, exact_objective, make_problem, problem_on, table
 from sklearn.linear_model import Lasso, LogisticRegression
 
 from rkhs import KernelClassifier, KernelRegressor
@@ -13,7 +13,6 @@ from rkhs.driver import path, run
 from rkhs.features import Nystrom, RandomBinning, RandomFourier
 from rkhs.kernels import Laplacian
 from rkhs.losses import Hinge, Huber, LogLoss, Softmax, SquaredError
-from rkhs.problem import Problem
 from rkhs.solvers import CoordinateDescent, Exact, NewtonCG
 
 SMOOTH = [loss for loss in LOSSES if loss.curvature is not None]
@@ -36,18 +35,10 @@ def problem_of(loss=None, space="random_binning", n_rows=400, alpha=2e-3, n_jobs
     weight = np.random.default_rng(1).integers(0, 4, size=n_rows).astype(float)
     source = RowSource(X)
     features = (MAPS | LARGE_CELLS)[space]().fit_rows(source, weight, np.float64)
-    return Problem(
-        kernel=features.kernel_,
-        loss=loss,
-        features=features,
-        alpha=alpha,
-        source=source,
-        target=target,
-        weight=weight / weight.sum(),
-        operator=features.operator(source, np.float64, n_jobs=n_jobs),
-        n_jobs=n_jobs,
-        **{"penalty": "l1", **more},
-    )
+    operator = features.operator(source, np.float64, n_jobs=n_jobs)
+    more = {"penalty": "l1", "n_jobs": n_jobs, **more}
+    kernel = features.kernel_
+    return problem_on(loss, kernel, features, alpha, source, target, weight, operator, **more)
 
 
 def gradient(problem, coef):

@@ -82,27 +82,33 @@ def _slot(key, shift):
     return np.int64((key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(shift))
 
 
+@njit(inline="always")
+def _probe(key, table, shift, known):
+    """Where a key stands in the table, or the empty place for it, and what is there."""
+    mask = table.shape[0] - 1
+    slot = _slot(key, shift)
+    number = table[slot]
+    while number != _EMPTY and known[number] != key:
+        slot = (slot + 1) & mask
+        number = table[slot]
+    return slot, number
+
+
 @_fast
 def insert(keys, table, shift, known, n_known, start, bins):
     """Number keys from `start` on in order of first appearance; where it had to stop.
 
     It stops when half of the table is taken: the caller makes a larger one.
     """
-    mask = table.shape[0] - 1
     largest = min(known.shape[0], table.shape[0] // 2)
     for i in range(start, keys.shape[0]):
-        key = keys[i]
-        slot = _slot(key, shift)
-        number = table[slot]
-        while number != _EMPTY and known[number] != key:
-            slot = (slot + 1) & mask
-            number = table[slot]
+        slot, number = _probe(keys[i], table, shift, known)
         if number == _EMPTY:
             if n_known >= largest:
                 return i, n_known
             number = np.uint32(n_known)
             table[slot] = number
-            known[n_known] = key
+            known[n_known] = keys[i]
             n_known += 1
         bins[i] = number
     return keys.shape[0], n_known
@@ -122,15 +128,9 @@ def fill_table(known, table, shift):
 @_fast
 def look_up(keys, table, shift, known, bins):
     """Numbers of keys; a key that is not known gets the number after the last."""
-    mask = table.shape[0] - 1
     missing = np.uint32(known.shape[0])
     for i in range(keys.shape[0]):
-        key = keys[i]
-        slot = _slot(key, shift)
-        number = table[slot]
-        while number != _EMPTY and known[number] != key:
-            slot = (slot + 1) & mask
-            number = table[slot]
+        _, number = _probe(keys[i], table, shift, known)
         bins[i] = missing if number == _EMPTY else number
 
 

@@ -36,10 +36,11 @@ def cosine_f32(turns, start, stop, scale):
 
 
 @njit(inline="always")
-def _exp_f32(x):
+def _exp_f32(x, largest=np.float32(126.0)):
+    """exp(x), of at most 2^largest."""
     e1, e2, e3 = np.float32(0.6931472), np.float32(0.24022107), np.float32(0.05550357)
     e4, e5 = np.float32(0.009676032), np.float32(0.0013390863)
-    x = min(max(x * _LOG2_E, np.float32(-126.0)), np.float32(126.0))
+    x = min(max(x * _LOG2_E, np.float32(-126.0)), largest)
     k = np.rint(x)
     f = x - k
     power = np.int32((np.int32(k) + np.int32(127)) << np.int32(23)).view(np.float32)
@@ -61,7 +62,7 @@ def gaussian_f32(products, left, right):
         row = products[i]
         shift = left[i]
         for j in range(row.shape[0]):
-            row[j] = _exp_f32(min(row[j] - shift - right[j], zero))
+            row[j] = _exp_f32(row[j] - shift - right[j], zero)
 
 
 @_fast
