@@ -169,9 +169,9 @@ def test_kernels_without_grids_are_refused(kernel):
         RandomBinning(4, kernel).fit(table())
 
 
-def test_the_estimators_default_kernel_is_refused_with_advice():
+def test_an_estimators_kernel_without_grids_is_refused_with_advice():
     with pytest.raises(ValueError, match='kernel="laplacian"'):
-        KernelRegressor(features="random_binning").fit(table(), np.arange(40.0))
+        KernelRegressor(kernel="gaussian", features="random_binning").fit(table(), np.arange(40.0))
 
 
 def test_columns_of_any_size():

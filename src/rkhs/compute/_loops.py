@@ -11,6 +11,7 @@ from numba import njit
 # Chebyshev fits: cos(2 pi u) as a polynomial of u^2 on |u| <= 1/4 (error 2e-10 before
 # rounding) and 2^f on |f| <= 1/2 (8e-8): about float32's own rounding.
 _LOG2_E = np.float32(1.4426950408889634)
+_LARGEST_POWER = np.float32(126.0)
 # No flag that assumes finite values: products of many columns may overflow to infinity.
 _fast = njit(
     cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "arcp", "reassoc"}
@@ -36,7 +37,7 @@ def cosine_f32(turns, start, stop, scale):
 
 
 @njit(inline="always")
-def _exp_f32(x, largest=np.float32(126.0)):
+def _exp_f32(x, largest=_LARGEST_POWER):
     """exp(x), of at most 2^largest."""
     e1, e2, e3 = np.float32(0.6931472), np.float32(0.24022107), np.float32(0.05550357)
     e4, e5 = np.float32(0.009676032), np.float32(0.0013390863)
