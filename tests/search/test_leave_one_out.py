@@ -13,7 +13,8 @@ X[:, 2] = rng.integers(0, 3, N_ROWS)  # codes
 TARGET = np.stack([np.sin(X[:, 0]), X[:, 1] * (X[:, 2] == 1)], axis=1)
 WEIGHT = rng.integers(1, 4, N_ROWS).astype(float)
 CATEGORICAL = np.array([False, False, True])
-SCALES, NOISE = np.array([1.5, 2.0, 0.7]), 0.1
+SCALES = np.array([1.5, 2.0, 0.7])
+NOISES = [0.02, 0.1]  # in float64, and in float32
 KERNELS = [Laplacian, Gaussian, Exponential]
 
 
@@ -28,10 +29,11 @@ def gram(Kernel):
     return Kernel(scales)(one_hot(X))
 
 
+@pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("Kernel", KERNELS)
-def test_the_error_is_that_of_fits_that_leave_each_row_out(Kernel):
+def test_the_error_is_that_of_fits_that_leave_each_row_out(Kernel, noise):
     K = gram(Kernel)
-    ridge = NOISE * WEIGHT.mean() / WEIGHT
+    ridge = noise * WEIGHT.mean() / WEIGHT
     expected = 0.0
     for i in range(N_ROWS):
         others = np.arange(N_ROWS) != i
@@ -39,15 +41,16 @@ def test_the_error_is_that_of_fits_that_leave_each_row_out(Kernel):
         predicted = K[i, others] @ np.linalg.solve(A, TARGET[others])
         expected += WEIGHT[i] * ((TARGET[i] - predicted) ** 2).sum()
     error, _ = LeaveOneOut(Kernel(), CATEGORICAL, N_ROWS)(
-        np.log([*SCALES, NOISE]), X, TARGET, WEIGHT
+        np.log([*SCALES, noise]), X, TARGET, WEIGHT
     )
     assert error == pytest.approx(expected / WEIGHT.sum(), rel=1e-5)
 
 
+@pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("Kernel", KERNELS)
-def test_the_gradient_is_a_finite_difference(Kernel):
+def test_the_gradient_is_a_finite_difference(Kernel, noise):
     loss = LeaveOneOut(Kernel(), CATEGORICAL, N_ROWS)
-    at = np.log([*SCALES, NOISE])
+    at = np.log([*SCALES, noise])
     _, gradient = loss(at, X, TARGET, WEIGHT)
     steps = 1e-2 * np.eye(4)
     slopes = [
@@ -68,4 +71,4 @@ def test_a_matrix_without_a_factor_is_an_infinite_error():
 def test_kernels_without_a_gradient_say_which_have_one():
     loss = LeaveOneOut(Cauchy(), CATEGORICAL, N_ROWS)
     with pytest.raises(ValueError, match=r"Cauchy has no gradient.*laplacian"):
-        loss(np.log([*SCALES, NOISE]), X, TARGET, WEIGHT)
+        loss(np.log([*SCALES, 0.1]), X, TARGET, WEIGHT)

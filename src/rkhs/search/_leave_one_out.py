@@ -1,10 +1,14 @@
 """The leave-one-out error of exact kernel ridge regression, and its gradient, in closed form."""
 
 import numpy as np
-from scipy.linalg import blas, lapack
+from scipy.linalg.blas import get_blas_funcs
+from scipy.linalg.lapack import get_lapack_funcs
 
 from rkhs.compute import single_threaded_blas
 from rkhs.kernels._base import StationaryKernel
+
+# Noise from which float32 will do: the matrix is then conditioned better than rows / noise.
+_ENOUGH_NOISE = 0.03
 
 
 class LeaveOneOut:
@@ -45,8 +49,7 @@ class LeaveOneOut:
         # New memory for each evaluation would cost more than some of the work.
         self._metric = np.zeros((n_rows, n_rows), np.float32)
         self._slope = np.empty((n_rows, n_rows), np.float32)
-        self._matrix = np.empty((n_rows, n_rows))
-        self._product = np.empty((n_rows, n_rows))
+        self._buffers = np.empty((2, n_rows * n_rows))
 
     def __call__(self, parameters, X, target, weight) -> tuple[float, np.ndarray]:
         """Error and gradient on a sample of rows.
@@ -70,28 +73,32 @@ class LeaveOneOut:
         X = np.ascontiguousarray(X.T, dtype=np.float32)
         share, inverse_weight = weight / weight.sum(), weight.mean() / weight
         inverse, noise = np.exp(-parameters[:-1]), np.exp(parameters[-1])
-        metric, slope, A = self._metric, self._slope, self._matrix
+        metric, slope = self._metric, self._slope
+        dtype = np.float32 if noise >= _ENOUGH_NOISE else np.float64
+        A, product = (b.view(dtype)[: metric.size].reshape(metric.shape) for b in self._buffers)
+        potrf, potri = get_lapack_funcs(("potrf", "potri"), (A,))
+        syrk = get_blas_funcs("syrk", (A,))
         _pair_loops.metric(X, inverse.astype(np.float32), self._cap, self._squared, metric)
         self._kernel.metric_profile(metric, slope)
         A[...] = metric
-        np.einsum("ii->i", A)[...] = 1.0 + noise * inverse_weight
+        A.flat[:: len(A) + 1] = 1.0 + noise * inverse_weight
         # LAPACK's upper triangle, by columns, is our lower one, by rows.
-        _, failed = lapack.dpotrf(A.T, lower=0, overwrite_a=1, clean=0)
+        _, failed = potrf(A.T, lower=0, overwrite_a=1, clean=0)
         if failed:
             return np.inf, np.zeros_like(parameters)
-        lapack.dpotri(A.T, lower=0, overwrite_c=1)
+        potri(A.T, lower=0, overwrite_c=1)
         _pair_loops.mirror(A)
-        alpha = A @ target
+        alpha = A @ target.astype(dtype)
         diagonal = np.diagonal(A)[:, None]
         residual = alpha / diagonal
-        weighted = 2.0 * share[:, None] * residual
+        weighted = (2.0 * share[:, None] * residual).astype(dtype)
         error = 0.5 * float(np.vdot(weighted, residual))
         g = weighted / diagonal
         h = np.einsum("ij,ij->i", g, residual)
         smooth = A @ g
-        np.multiply(A, np.sqrt(h), out=self._product)
+        np.multiply(A, np.sqrt(h), out=product)
         # A is not needed any more: the derivative by it takes its place.
-        blas.dsyrk(1.0, self._product.T, trans=1, lower=0, c=A.T, overwrite_c=1)
+        syrk(1.0, product.T, trans=1, lower=0, c=A.T, overwrite_c=1)
         by_noise = np.diagonal(A) - np.einsum("ij,ij->i", alpha, smooth)
         _pair_loops.multiply_by_difference(
             slope, A, np.ascontiguousarray(alpha.T), np.ascontiguousarray(smooth.T)
