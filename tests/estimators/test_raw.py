@@ -108,6 +108,13 @@ def test_grids_for_steps_and_centres_where_grids_are_too_coarse():
     assert isinstance(model.fit(X[:1200], steps[:1200]).features_, RandomBinning)
 
 
+def test_a_time_budget_ends_the_search_too():
+    X = rng.normal(size=(3000, 20))
+    model = KernelRegressor(time_budget=1e-3, random_state=0).fit(X, X[:, 0])
+    assert len(model.summary_.splitlines()) == 2  # scales as they were, and one trial
+    assert "time budget" in model.stop_reason_
+
+
 def test_sparse_tables_are_searched_as_they_are():
     X = rng.normal(size=(1100, 4)) * (rng.uniform(size=(1100, 4)) < 0.3)
     y = X[:, 0] + np.abs(X[:, 1])

@@ -2,6 +2,7 @@
 
 import contextlib
 import numbers
+import time
 
 import numpy as np
 from scipy import sparse
@@ -58,7 +59,7 @@ SHARED_PARAMETERS = """kernel : str, Kernel or "auto", default="auto"
     max_epochs : int, optional
         Largest number of the solver's steps; by default the solver's own.
     time_budget : float, optional
-        Seconds after which no further step begins.
+        Seconds after which no further step begins, of a search or of the solver.
     tol : float, optional
         For a solver given by name.
     validation_fraction : float, default=0.1
@@ -226,6 +227,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             X, target, weight = X[used], target[used], weight[used]
         memory = parse_memory(self.memory_limit)
         seed = new_seed(self.random_state)
+        begin = time.perf_counter()
         found = self._search(X, target, weight, loss, seed, memory)
         all_weight = weight
         if self.offset_ is not None:
@@ -277,7 +279,10 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
                 )
 
             monitor = Monitor(validation, before_step=before_step, after_step=after_step)
-            fit = run(problem, solver, monitor, max_epochs, self.time_budget)
+            left = self.time_budget
+            if left is not None and found is not None:
+                left -= time.perf_counter() - begin
+            fit = run(problem, solver, monitor, max_epochs, left)
             self._store(problem, solver, fit)
             if found is not None:
                 self.feature_importances_ = _raw.importances(
@@ -303,7 +308,9 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         needed = search_bytes(source) if _raw.is_searched(source) else 0
         if needed > memory:
             self._refuse_memory(needed, memory)
-        found = _raw.find(source, centred, weight, loss, seed, memory, self.n_jobs)
+        found = _raw.find(
+            source, centred, weight, loss, seed, memory, self.n_jobs, self.time_budget
+        )
         if found is not None:
             if self.task == "regression":
                 self.offset_ = mean

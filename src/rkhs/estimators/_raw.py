@@ -63,10 +63,12 @@ def is_searched(source: RowSource) -> bool:
     return len(source) >= SEARCH_ROWS and not too_wide
 
 
-def find(source, target, weight, loss, seed, memory, n_jobs) -> Choice | None:
+def find(
+    source, target, weight, loss, seed, memory, n_jobs=None, time_budget=None
+) -> Choice | None:
     """The model for a table, or None if the rules for small tables of numbers serve it."""
     if is_searched(source):
-        return search(source, target, weight, loss, seed, memory, n_jobs)
+        return search(source, target, weight, loss, seed, memory, n_jobs, time_budget)
     if not isinstance(source, PreparedRows):
         return None
     rows, row_weight = sample_rows(source, weight, seed)

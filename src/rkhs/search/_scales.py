@@ -1,5 +1,6 @@
 """Length scales that minimise the leave-one-out error on a sample of rows."""
 
+import time
 from typing import NamedTuple
 
 import numpy as np
@@ -37,7 +38,13 @@ class Scales(NamedTuple):
 
 
 def learn_scales(
-    kernel: StationaryKernel, X, target, weight=None, categorical=None, n_jobs=None
+    kernel: StationaryKernel,
+    X,
+    target,
+    weight=None,
+    categorical=None,
+    n_jobs=None,
+    deadline: float = np.inf,
 ) -> Scales:
     """A length scale for each column, by the gradient of the leave-one-out error.
 
@@ -55,6 +62,8 @@ def learn_scales(
     categorical : array of bool of shape (columns,), optional
     n_jobs : int, optional
         Threads; the result does not depend on it.
+    deadline : float, optional
+        Time of `time.perf_counter` after which no further step begins.
 
     Examples
     --------
@@ -81,7 +90,7 @@ def learn_scales(
     unit = np.where(categorical, 1.0, start)[used]
     rows = ((X[:, used] - shift) / unit).astype(np.float32)
     losses = _Samples(kernel, rows, target / np.sqrt(variance), weight, categorical[used], n_jobs)
-    found, error = _adam(losses, np.append(np.log(start[used] / unit), np.log(_NOISE)))
+    found, error = _adam(losses, np.append(np.log(start[used] / unit), np.log(_NOISE)), deadline)
     scales = np.full(X.shape[1], np.inf)
     scales[used] = unit * np.exp(found[:-1])
     few = slice(0, _PAIRS)
@@ -116,11 +125,13 @@ class _Samples:
         return np.mean(errors), np.mean(gradients, axis=0)
 
 
-def _adam(loss, start):
-    """Mean of the second half of the way, and the mean error there."""
+def _adam(loss, start, deadline):
+    """Mean of the second half of the way (or the end of a shorter one), and the error there."""
     here, mean, square = start.copy(), np.zeros_like(start), np.zeros_like(start)
     kept, errors = [], []
     for step in range(STEPS):
+        if time.perf_counter() > deadline:
+            break
         error, gradient = loss(here, step)
         if not np.isfinite(error):  # the noise became too small for the matrix to have a factor
             here[-1] = max(here[-1], start[-1])
@@ -132,8 +143,10 @@ def _adam(loss, start):
         here -= rate * mean / (1.0 - _DECAY ** (step + 1)) / size
         if step >= STEPS // 2:
             kept.append(here.copy())
-            errors.append(error)
-    return (np.mean(kept, axis=0), float(np.mean(errors))) if kept else (start, np.inf)
+        errors.append(error)
+    if not errors:
+        return start, np.inf
+    return np.mean(kept or [here], axis=0), float(np.mean(errors[-len(kept) or -1 :]))
 
 
 def _contributions(kernel, X, weight, scales, categorical):

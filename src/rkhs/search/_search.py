@@ -1,5 +1,6 @@
 """The best kernel machine for a table: scales from a sample, the rest by held-out rows."""
 
+import time
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -52,9 +53,22 @@ class Choice:
 
 
 def search(
-    source: RowSource, target, weight, loss: Loss, seed: int, memory: int, n_jobs=None
+    source: RowSource,
+    target,
+    weight,
+    loss: Loss,
+    seed: int,
+    memory: int,
+    n_jobs=None,
+    time_budget: float | None = None,
 ) -> Choice:
-    """Length scales, penalty and features for a table, by errors on rows not fitted to."""
+    """Length scales, penalty and features for a table, by errors on rows not fitted to.
+
+    Of a time budget, a quarter may go to length scales and another to trials, after which no
+    further step of either begins; without one the result depends on the arguments alone.
+    """
+    begin = time.perf_counter()
+    quarter = np.inf if time_budget is None else 0.25 * time_budget
     distinct = distinct_rows(source, target, weight, seed)
     few = slice(0, _sample_size(source))
     scales = learn_scales(
@@ -64,22 +78,24 @@ def search(
         distinct.weight[few],
         source.categorical,
         n_jobs,
+        begin + quarter,
     )
     report = [_scales_line(scales, len(distinct.rows[few]))]
     task = split(source, distinct, _trial_size(source, target.shape[1]))
     kernel = Laplacian(scales.length_scale)
-    found = _Best(kernel, report)
+    found = _Best(kernel, report, begin + 2.0 * quarter)
     _try_binning(found, task, seed, n_jobs)
     # Bin numbers take two or four bytes.
     most = min(memory // 8 // (4 * len(source)), _WORK // (len(source) * target.shape[1]))
     features: FeatureMap = RandomBinning(int(np.clip(most, _TRIAL_GRIDS, _GRIDS)))
     solver: Solver = ConjugateGradient(tol=_TOL)
     if loss.quadratic:
-        if _is_smooth(scales, found, task) and _try_centers(found, task, seed, n_jobs):
+        smooth = not found.late and _is_smooth(scales, found, task)
+        if smooth and _try_centers(found, task, seed, n_jobs):
             features = Nystrom(min(_CENTERS, len(distinct.rows), int(np.sqrt(memory / 128))))
     else:
         solver = NewtonCG(tol=_NEWTON_TOL, max_inner=_NEWTON_INNER)
-        ridges = [found.ridge * r for r in _LOWER]
+        ridges = [found.ridge * r for r in (_LOWER[:1] if found.late else _LOWER)]
         trial = RandomBinning(_TRIAL_GRIDS, random_state=seed)
         lowest, found.ridge = best_ridge(
             task, scaled(kernel, found.factor), trial, solver, loss, ridges, n_jobs
@@ -94,9 +110,14 @@ class _Best:
 
     kernel: StationaryKernel
     report: list[str]
+    deadline: float = np.inf
     error: float = np.inf
     ridge: float = 1.0
     factor: float = 1.0
+
+    @property
+    def late(self) -> bool:
+        return time.perf_counter() > self.deadline
 
     def better(self, name: str, factor: float, error: float, ridge: float) -> bool:
         """Note a trial; whether it is the best yet."""
@@ -121,10 +142,10 @@ def _try_binning(found, task, seed, n_jobs):
         return found.better("RandomBinning", factor, *result)
 
     factor = 1.0
-    while attempt(factor) and factor > _SMALLEST_FACTOR:
+    while attempt(factor) and factor > _SMALLEST_FACTOR and not found.late:
         factor *= 0.5
     best = found.factor
-    if not attempt(best * np.sqrt(0.5)):
+    if not (found.late or attempt(best * np.sqrt(0.5)) or found.late):
         attempt(best * np.sqrt(2.0))
 
 
