@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.metrics import r2_score
 
 import rkhs
 from rkhs import KernelClassifier, KernelRegressor
@@ -124,11 +125,31 @@ def test_sparse_tables_are_searched_as_they_are():
     np.testing.assert_allclose(model.predict(sparse.csr_array(X)), model.predict(X))
 
 
-def test_several_targets_share_what_is_found():
+def test_several_targets_share_what_is_found_whatever_their_units():
     X = rng.normal(size=(1100, 2))
-    Y = np.stack([np.sin(2 * X[:, 0]), 100.0 + 5.0 * X[:, 0]], axis=1)
+    Y = np.stack([np.sin(2 * X[:, 0]), 100.0 + 1e6 * X[:, 1]], axis=1)
     model = KernelRegressor(random_state=0).fit(X, Y)
-    assert model.score(X, Y) > 0.95
+    assert r2_score(Y, model.predict(X), multioutput="raw_values").min() > 0.95
+
+
+@pytest.mark.parametrize(
+    "column",
+    [np.nan, 3.0, np.resize([0.0, 1e300, -1e300], 1000), np.resize([0.0, 1e-300], 1000)],
+    ids=["gaps", "constant", "huge", "tiny"],
+)
+def test_columns_that_could_break_it(column):
+    X = np.column_stack([rng.normal(size=1000), np.broadcast_to(column, 1000)])
+    y = np.sin(2 * X[:, 0])
+    assert KernelRegressor(random_state=0).fit(X, y).score(X, y) > 0.9
+
+
+def test_few_different_rows_need_no_search():
+    X = np.resize(np.arange(4.0), 1200)[:, None]
+    model = KernelRegressor(random_state=0).fit(X, X[:, 0] ** 2)
+    assert model.score(X, X[:, 0] ** 2) > 0.99
+    assert model.summary_ == "too few different rows for a search"
+    flat = KernelRegressor(random_state=0).fit(np.ones((1200, 2)), np.arange(1200.0))
+    np.testing.assert_allclose(flat.predict(np.ones((1, 2))), 599.5, rtol=1e-3)
 
 
 def test_too_little_memory_is_said_before_the_search():

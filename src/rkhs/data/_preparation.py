@@ -52,12 +52,14 @@ class Preparation(BaseEstimator):
             if not len(values):
                 continue
             self.shift_[j] = _quantiles(values, count, np.array([0.5]))[0]
-            centred = values - np.average(values, weights=count)
-            variance = np.average(centred**2, weights=count)
-            if not variance > 0:
+            largest = np.abs(values - self.shift_[j]).max()
+            if not largest > 0:
                 continue
-            self.scale_[j] = np.sqrt(variance)
-            kurtosis = np.average((centred / self.scale_[j]) ** 4, weights=count)
+            centred = (values - self.shift_[j]) / largest  # squares of huge numbers would overflow
+            centred -= np.average(centred, weights=count)
+            variance = np.average(centred**2, weights=count)
+            self.scale_[j] = largest * np.sqrt(variance)
+            kurtosis = np.average(centred**4, weights=count) / variance**2
             if kurtosis > _HEAVY and len(np.unique(values)) >= _FEWEST_VALUES:
                 heavy.append(j)
                 knots.append(_quantiles(values, count, np.linspace(0.0, 1.0, _KNOTS)))

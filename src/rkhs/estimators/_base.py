@@ -305,6 +305,9 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         if self.task == "regression":
             mean = np.average(target, axis=0, weights=weight)
             centred = target - mean
+            if loss.quadratic:  # several targets have the same say, whatever their units
+                unit = np.sqrt(np.average(centred**2, axis=0, weights=weight))
+                centred = centred / np.where(unit > 0, unit, 1.0)
         needed = search_bytes(source) if _raw.is_searched(source) else 0
         if needed > memory:
             self._refuse_memory(needed, memory)

@@ -5,11 +5,9 @@ from scipy import sparse
 
 from rkhs.compute import slices, uniform
 from rkhs.data import Preparation, PreparedRows, RowSource
-from rkhs.features import RandomBinning
 from rkhs.features._base import sample_rows
-from rkhs.kernels import Laplacian
 from rkhs.losses import LOSSES
-from rkhs.search import Choice, search
+from rkhs.search import Choice, search, unsearched
 
 SEARCH_ROWS = 1000  # from which a search pays, and its errors mean something
 MOST_SPARSE_COLUMNS = 2000  # of a sparse table that is searched
@@ -71,9 +69,7 @@ def find(
         return search(source, target, weight, loss, seed, memory, n_jobs, time_budget)
     if not isinstance(source, PreparedRows):
         return None
-    rows, row_weight = sample_rows(source, weight, seed)
-    kernel = Laplacian("auto").resolve(rows, row_weight, source.categorical)
-    return Choice(kernel, RandomBinning(), "auto", 1.0, ["too few rows for a search"])
+    return unsearched(source, weight, seed, "too few rows for a search")
 
 
 def importances(rows_of, expansion, X, weight, seed, n_jobs) -> np.ndarray:

@@ -2,6 +2,14 @@
 
 from rkhs.search._leave_one_out import LeaveOneOut
 from rkhs.search._scales import Scales, learn_scales
-from rkhs.search._search import Choice, search, search_bytes
+from rkhs.search._search import Choice, search, search_bytes, unsearched
 
-__all__ = ["Choice", "LeaveOneOut", "Scales", "learn_scales", "search", "search_bytes"]
+__all__ = [
+    "Choice",
+    "LeaveOneOut",
+    "Scales",
+    "learn_scales",
+    "search",
+    "search_bytes",
+    "unsearched",
+]

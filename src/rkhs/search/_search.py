@@ -7,6 +7,7 @@ import numpy as np
 
 from rkhs.data import RowSource
 from rkhs.features import FeatureMap, Nystrom, RandomBinning
+from rkhs.features._base import sample_rows
 from rkhs.kernels import Laplacian
 from rkhs.kernels._base import StationaryKernel
 from rkhs.losses import Loss, SquaredError
@@ -20,6 +21,7 @@ _LOWER = (1.0, 0.3, 0.1, 0.03, 0.01)  # of the ridge of the squared error, for o
 _SAMPLED = 10**7  # numbers that scales are learnt from
 _TRIAL_ROWS, _MOST_TRIAL_ROWS, _TRIAL_TARGETS = 20_000, 100_000, 400_000
 _TRIAL_GRIDS = 64
+_FEWEST_ROWS = 50  # that differ
 _GRIDS = 512
 _TRIAL_CENTERS, _CENTERS = 800, 2000
 _SMOOTH = 1.25  # times the error with grids, up to which that of few rows makes centres worth a try
@@ -70,6 +72,8 @@ def search(
     begin = time.perf_counter()
     quarter = np.inf if time_budget is None else 0.25 * time_budget
     distinct = distinct_rows(source, target, weight, seed)
+    if len(distinct.rows) < _FEWEST_ROWS:
+        return unsearched(source, weight, seed, "too few different rows for a search")
     few = slice(0, _sample_size(source))
     scales = learn_scales(
         Laplacian(),
@@ -171,6 +175,13 @@ def _try_centers(found, task, seed, n_jobs):
         result = best_dense_ridge(task, candidate, trial, RIDGES, n_jobs)
         found.better("Nystrom", factor, *result)
     return found.error < _CLEARLY * grids
+
+
+def unsearched(source: RowSource, weight, seed: int, reason: str) -> Choice:
+    """Random binning with scales from the columns' deviations, and the usual penalty."""
+    rows, row_weight = sample_rows(source, weight, seed)
+    kernel = Laplacian("auto").resolve(rows, row_weight, source.categorical)
+    return Choice(kernel, RandomBinning(), "auto", 1.0, [reason])
 
 
 def search_bytes(source: RowSource) -> int:
