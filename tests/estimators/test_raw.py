@@ -5,12 +5,14 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.datasets import make_friedman1
 from sklearn.metrics import r2_score
 
 import rkhs
 from rkhs import KernelClassifier, KernelRegressor
 from rkhs.features import Nystrom, RandomBinning
 from rkhs.kernels import Laplacian
+from rkhs.solvers import Exact
 
 rng = np.random.default_rng(0)
 N_ROWS = 1600
@@ -156,3 +158,26 @@ def test_too_little_memory_is_said_before_the_search():
     X = rng.normal(size=(2000, 3))
     with pytest.raises(MemoryError, match="needs about"):
         KernelRegressor(memory_limit="1MB").fit(X, X[:, 0])
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "exponential", "laplacian"])
+def test_named_kernels_learn_their_scales(kernel):
+    X, y = make_friedman1(1200, 12, noise=0.5, random_state=0)
+    model = KernelRegressor(kernel=kernel, alpha=1e-3, random_state=0)
+    plain = model.fit(X[:600], y[:600]).score(X[600:], y[600:])
+    model.set_params(length_scale="learned").fit(X[:600], y[:600])
+    assert 1 - model.score(X[600:], y[600:]) < 0.7 * (1 - plain)
+    assert model.alpha_ == 1e-3
+    assert isinstance(model.solver_, Exact)
+    assert model.feature_importances_[5:].max() < model.feature_importances_[:5].min()
+    assert model.set_params(alpha="auto").fit(X[:600], y[:600]).alpha_ != 1 / 600
+
+
+def test_kernels_that_cannot_learn_say_which_can():
+    X = rng.normal(size=(60, 2))
+    with pytest.raises(ValueError, match="Cauchy has no gradient"):
+        KernelRegressor(kernel="cauchy", length_scale="learned").fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="kernel"):
+        KernelRegressor(kernel="nothing", length_scale="learned").fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="both given"):
+        KernelRegressor(kernel=Laplacian(), length_scale="learned").fit(X, X[:, 0])

@@ -3,6 +3,7 @@
 import contextlib
 import numbers
 import time
+from dataclasses import replace
 
 import numpy as np
 from scipy import sparse
@@ -32,7 +33,7 @@ from rkhs.monitor import Monitor, Validation, copied
 from rkhs.operators import KernelOperator
 from rkhs.problem import Problem
 from rkhs.registry import build
-from rkhs.search import search_bytes
+from rkhs.search import learn_kernel, search_bytes
 from rkhs.solvers import SOLVERS
 
 _SAME_KERNEL = 0.01  # mean difference of kernel values that a new sample of rows may make
@@ -53,9 +54,11 @@ SHARED_PARAMETERS = """kernel : str, Kernel or "auto", default="auto"
     penalty : {"l2", "l1"}, default="l2"
         "l1" is ``alpha sum_j |w_j|`` over the coefficients of features instead: it makes many
         of them zero.
-    length_scale : "auto", "median", float or array of shape (n_columns,), default="auto"
+    length_scale : "auto", "median", "learned", float or array, default="auto"
         For a kernel given by name. "auto" gives each column a scale of its own from its
-        standard deviation; "median" one scale for all (images, one-hot columns).
+        standard deviation; "median" one scale for all (images, one-hot columns); "learned" one
+        for each column by leave-one-out errors, and with ``alpha="auto"`` the penalty by
+        held-out rows ("gaussian", "exponential" and "laplacian").
     max_epochs : int, optional
         Largest number of the solver's steps; by default the solver's own.
     time_budget : float, optional
@@ -297,6 +300,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         self.preparation_ = self.offset_ = None
         for name in ("feature_importances_", "summary_"):
             self.__dict__.pop(name, None)
+        if isinstance(self.length_scale, str) and self.length_scale == "learned":
+            return self._learn_kernel(X, target, weight, seed, memory)
         if not _raw.nothing_set(self):
             return None
         self.preparation_ = _raw.prepare(X, weight, self.categories_, seed)
@@ -319,6 +324,23 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
                 self.offset_ = mean
             self.summary_ = "\n".join(found.report)
         return found
+
+    def _learn_kernel(self, X, target, weight, seed, memory):
+        """The kernel that is named, with learnt length scales; the other axes as they are."""
+        if not isinstance(self.kernel, str):
+            self._build_kernel()  # says that it has a length scale of its own
+        kind = default_kernel(self.features) if self.kernel == "auto" else KERNELS.get(self.kernel)
+        kernel = build(self.kernel, KERNELS, Kernel, "kernel") if kind is None else kind()
+        source = RowSource(X, categories=self.categories_)
+        needed = search_bytes(source)
+        if needed > memory:
+            self._refuse_memory(needed, memory)
+        alpha = None if self.alpha == "auto" else float(self.alpha)
+        found = learn_kernel(
+            kernel, source, target, weight, seed, alpha, self.n_jobs, self.time_budget
+        )
+        self.summary_ = "\n".join(found.report)
+        return replace(found, features=self.features, solver=self.solver)
 
     def _rows(self, X, rows=None):
         return _raw.row_source(X, self.preparation_, rows, self.categories_)

@@ -121,6 +121,7 @@ class StationaryKernel(Kernel):
     per_column_median = False
     # The kernel is a function of sum_j (|x_j - x'_j| / l_j)^power, if `metric_profile` says so.
     metric_power = 2
+    has_grids = False  # whether random binning can represent the kernel
 
     def __init__(self, length_scale=1.0):
         self.length_scale = length_scale

@@ -58,8 +58,8 @@ def choose_length_scale(
         return spec
     if spec not in ("auto", "median"):
         raise ValueError(
-            f'length_scale must be "auto", "median", a number or one number per column; '
-            f"got {spec!r}."
+            f'length_scale must be "auto", "median", a number or one number per column (in an '
+            f'estimator, for a kernel given by name, also "learned"); got {spec!r}.'
         )
     step = -(-len(X) // SAMPLE)
     X = np.asarray(X, dtype=np.float64)[::step]

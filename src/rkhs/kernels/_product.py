@@ -75,6 +75,7 @@ class Laplacian(ProductKernel):
 
     norm = "l1"
     metric_power = 1
+    has_grids = True
 
     def metric_profile(self, metric, slope):
         np.negative(metric, out=metric)

@@ -2,12 +2,13 @@
 
 from rkhs.search._leave_one_out import LeaveOneOut
 from rkhs.search._scales import Scales, learn_scales
-from rkhs.search._search import Choice, search, search_bytes, unsearched
+from rkhs.search._search import Choice, learn_kernel, search, search_bytes, unsearched
 
 __all__ = [
     "Choice",
     "LeaveOneOut",
     "Scales",
+    "learn_kernel",
     "learn_scales",
     "search",
     "search_bytes",

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -39,8 +40,8 @@ class Choice:
     ----------
     kernel : Kernel
         With a length scale for each column.
-    features : FeatureMap
-    solver : Solver or str
+    features : FeatureMap or "auto"
+    solver : Solver or "auto"
     ridge : float
         alpha times the sum of the weights.
     report : list of str
@@ -48,7 +49,7 @@ class Choice:
     """
 
     kernel: StationaryKernel
-    features: FeatureMap
+    features: FeatureMap | str
     solver: Solver | str
     ridge: float
     report: list[str] = field(default_factory=list)
@@ -108,6 +109,47 @@ def search(
     return Choice(scaled(kernel, found.factor), features, solver, found.ridge, report)
 
 
+def learn_kernel(
+    kernel: StationaryKernel,
+    source: RowSource,
+    target,
+    weight,
+    seed: int,
+    alpha: float | None = None,
+    n_jobs=None,
+    time_budget: float | None = None,
+) -> Choice:
+    """A kernel's length scales alone, and its penalty unless it is given.
+
+    As `search`, with grids for kernels that have them and centres for others.
+    """
+    begin = time.perf_counter()
+    half = np.inf if time_budget is None else 0.5 * time_budget
+    distinct = distinct_rows(source, target, weight, seed)
+    few = slice(0, _sample_size(source))
+    scales = learn_scales(
+        kernel,
+        source[distinct.rows[few]],
+        distinct.target[few],
+        distinct.weight[few],
+        source.categorical,
+        n_jobs,
+        begin + half,
+    )
+    kernel = type(kernel)(**{**kernel.get_params(deep=False), "length_scale": scales.length_scale})
+    report = [_scales_line(scales, len(distinct.rows[few]))]
+    found = _Best(kernel, report, begin + half)
+    if len(distinct.rows) < _FEWEST_ROWS:
+        return Choice(kernel, "auto", "auto", found.ridge, report)
+    task = split(source, distinct, _trial_size(source, target.shape[1]))
+    ridges = RIDGES if alpha is None else (alpha * float(task.weight.sum()),)
+    if kernel.has_grids:
+        _try_binning(found, task, seed, n_jobs, ridges)
+    else:
+        _try_factors(found, partial(_attempt_centers, found, task, seed, n_jobs, ridges))
+    return Choice(scaled(kernel, found.factor), "auto", "auto", found.ridge, report)
+
+
 @dataclass
 class _Best:
     """The lowest squared error on held-out rows so far, and what had it."""
@@ -135,16 +177,21 @@ class _Best:
         return True
 
 
-def _try_binning(found, task, seed, n_jobs):
-    """Shorter and shorter length scales while the error falls, then half a step either way."""
+def _try_binning(found, task, seed, n_jobs, ridges=RIDGES):
+    """Random grids, few of them."""
     trial = RandomBinning(_TRIAL_GRIDS, random_state=seed)
     solver = ConjugateGradient(tol=_TRIAL_TOL)
 
     def attempt(factor):
         candidate = scaled(found.kernel, factor)
-        result = best_ridge(task, candidate, trial, solver, SquaredError(), RIDGES, n_jobs)
+        result = best_ridge(task, candidate, trial, solver, SquaredError(), ridges, n_jobs)
         return found.better("RandomBinning", factor, *result)
 
+    _try_factors(found, attempt)
+
+
+def _try_factors(found, attempt):
+    """Shorter and shorter length scales while the error falls, then half a step either way."""
     factor = 1.0
     while attempt(factor) and factor > _SMALLEST_FACTOR and not found.late:
         factor *= 0.5
@@ -167,14 +214,17 @@ def _is_smooth(scales, found, task):
 
 def _try_centers(found, task, seed, n_jobs):
     """Whether kernel functions at some rows do clearly better than grids."""
-    trial = Nystrom(min(_TRIAL_CENTERS, len(task.source)), random_state=seed)
     grids = found.error
     found.error *= _CLEARLY
     for factor in (1.0, 0.5):
-        candidate = scaled(found.kernel, factor)
-        result = best_dense_ridge(task, candidate, trial, RIDGES, n_jobs)
-        found.better("Nystrom", factor, *result)
+        _attempt_centers(found, task, seed, n_jobs, RIDGES, factor)
     return found.error < _CLEARLY * grids
+
+
+def _attempt_centers(found, task, seed, n_jobs, ridges, factor):
+    trial = Nystrom(min(_TRIAL_CENTERS, len(task.source)), random_state=seed)
+    result = best_dense_ridge(task, scaled(found.kernel, factor), trial, ridges, n_jobs)
+    return found.better("Nystrom", factor, *result)
 
 
 def unsearched(source: RowSource, weight, seed: int, reason: str) -> Choice:
