@@ -62,6 +62,12 @@ def test_helpers_that_never_come_hold_up_nobody_and_errors_are_raised():
         together(lambda *who: 1 // 0, 2)
 
 
+def test_no_more_threads_come_than_there_are_parts():
+    calls = []
+    together(lambda *who: calls.append(who), 8, most=2)
+    assert (0, 2) in calls and set(calls) <= {(0, 2), (1, 2)}
+
+
 @pytest.mark.parametrize("kind", [np.uint16, np.uint32])
 def test_numbers_are_read_where_they_are(kind):
     numbers = np.arange(70, dtype=kind)[7:]

@@ -128,16 +128,20 @@ def tile_map(
             wait(pending)
 
 
-def together(function: Callable[[int, int], object], n_jobs: int | None = None) -> None:
+def together(
+    function: Callable[[int, int], object], n_jobs: int | None = None, most: int | None = None
+) -> None:
     """Call ``function(thread, n_threads)`` on several threads at once, this one among them.
 
-    It must share out its work by itself, and manage with fewer threads than were asked for:
-    those that are busy with something else come late or not at all.
+    There are at most `most`: as many as the work has parts. The function must share out its
+    work by itself, and manage with fewer threads than were asked for: those that are busy with
+    something else come late or not at all.
     """
-    n_threads = 1 if getattr(_worker, "inside", False) else core_count(n_jobs)
+    cores = 1 if getattr(_worker, "inside", False) else core_count(n_jobs)
+    n_threads = cores if most is None else min(cores, most)
     with single_threaded_blas:
         helpers = [
-            _pool(n_threads).submit(function, thread, n_threads) for thread in range(1, n_threads)
+            _pool(cores).submit(function, thread, n_threads) for thread in range(1, n_threads)
         ]
         try:
             function(0, n_threads)
