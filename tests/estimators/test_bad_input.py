@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from helpers import table
+from scipy import sparse
 
 from rkhs import KernelClassifier, KernelRegressor
 from rkhs.features import Nystrom, RandomFourier
@@ -145,6 +146,15 @@ def test_huge_and_tiny_values_give_finite_predictions(scale, features):
     assert np.isfinite(model.predict(rows)).all()
     assert np.isfinite(model.predict(rows * 1e10)).all()
     assert np.isfinite(KernelRegressor(length_scale=1.0).fit(rows, Y).predict(rows)).all()
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix], ids=["dense", "sparse"])
+@pytest.mark.parametrize("length_scale", ["auto", "median", 1e307])
+def test_values_whose_squares_overflow_are_refused_by_column(kind, length_scale):
+    X, y, _ = table()
+    X[7, 1] = 1e307
+    with pytest.raises(ValueError, match=r"Column 1 has values as large as 1e\+307.*Divide"):
+        KernelRegressor(kernel="gaussian", length_scale=length_scale).fit(kind(X), y)
 
 
 def test_huge_targets_are_fitted_or_refused():

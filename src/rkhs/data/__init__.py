@@ -8,7 +8,7 @@ from rkhs.data._categories import (
     refuse_text,
 )
 from rkhs.data._preparation import Preparation, PreparedRows
-from rkhs.data._rows import RowSource, row_keys, stack
+from rkhs.data._rows import RowSource, refuse_huge, row_keys, stack
 
 __all__ = [
     "Preparation",
@@ -18,6 +18,7 @@ __all__ = [
     "encode_categories",
     "extends",
     "learn_categories",
+    "refuse_huge",
     "refuse_text",
     "row_keys",
     "stack",

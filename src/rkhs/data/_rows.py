@@ -7,6 +7,7 @@ from rkhs.compute import slices, uniform
 
 _KEY_STREAM = 1301
 _BLOCK = 65_536
+_LARGEST = 1e152  # whose square, and sums of such, are finite
 
 
 class RowSource:
@@ -112,3 +113,19 @@ def stack(tables):
 
         return pandas.concat(tables, ignore_index=True)
     return np.vstack([np.asarray(table) for table in tables])
+
+
+def refuse_huge(X) -> None:
+    """Say which column of a table has values so large that distances would overflow."""
+    if X.dtype != np.float64:
+        return
+    for block in slices(X.shape[0], _BLOCK):
+        part = X[block]
+        values = part.data if sparse.issparse(part) else part
+        largest = float(np.fmax.reduce(np.abs(values), axis=None, initial=0.0))
+        if largest > _LARGEST:
+            found = (abs(part) > _LARGEST).nonzero()[1].min()
+            raise ValueError(
+                f"Column {int(found)} has values as large as {largest:.3g}, and beyond "
+                f"{_LARGEST:g} squares overflow. Divide that column by a constant first."
+            )

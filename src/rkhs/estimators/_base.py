@@ -17,6 +17,7 @@ from rkhs.data import (
     encode_categories,
     extends,
     learn_categories,
+    refuse_huge,
     refuse_text,
     row_keys,
     stack,
@@ -224,6 +225,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         `table` is X before its categories became codes, as callbacks may want to predict it.
         """
         self._check_parameters()
+        refuse_huge(X)
         seen = [(table, y, sample_weight)] if takes_more_rows(self) else []
         if not (weight > 0).all():  # a row of weight zero is no row
             used = np.flatnonzero(weight > 0)
