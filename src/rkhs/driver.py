@@ -50,7 +50,8 @@ def run(
     result: Result | None = None
     while result is None:
         monitor.begin_epoch()
-        state = solver.step(problem, state)
+        # The class's method: a solver may have a parameter of that name.
+        state = type(solver).step(solver, problem, state)
         seconds = time.perf_counter() - begin
         result = monitor.end_epoch(problem, solver, state, seconds)
         if result is None and time_budget is not None and seconds >= time_budget:

@@ -26,6 +26,9 @@ class Expansion:
         """f on each row of the source, shape (rows, outputs)."""
         if len(source) == 0:
             return np.empty((0, self.coef.shape[1]), self.coef.dtype)
+        return self._evaluate(source, n_jobs)
+
+    def _evaluate(self, source, n_jobs):
         return self.operator(source, n_jobs).matmat(self.coef)
 
     @property
@@ -50,6 +53,9 @@ class FeatureExpansion(Expansion):
 
     def operator(self, source, n_jobs=None):
         return self.feature_map.operator(source, self.coef.dtype, n_jobs=n_jobs)
+
+    def _evaluate(self, source, n_jobs):
+        return self.feature_map.evaluate(source, self.coef, n_jobs)
 
     @property
     def nbytes(self):

@@ -10,12 +10,19 @@ from rkhs.compute._distances import (
     squared_distances,
 )
 from rkhs.compute._draws import SAMPLINGS, Draw, IndependentDraw, OrthogonalDraw, QuasiDraw
-from rkhs.compute._elementwise import cosines, exponential
+from rkhs.compute._elementwise import cosine_pairs, cosines, exponential
 from rkhs.compute._memory import available_memory
-from rkhs.compute._products import gather_columns, gram_times, times, transposed_times
+from rkhs.compute._products import (
+    add_cosine_pairs_times,
+    gather_columns,
+    gram_times,
+    times,
+    transposed_times,
+)
 from rkhs.compute._threads import (
     blas_for,
     core_count,
+    scratch,
     single_threaded_blas,
     slices,
     tile_map,
@@ -30,10 +37,12 @@ __all__ = [
     "IndependentDraw",
     "OrthogonalDraw",
     "QuasiDraw",
+    "add_cosine_pairs_times",
     "add_multiple",
     "available_memory",
     "blas_for",
     "core_count",
+    "cosine_pairs",
     "cosines",
     "dots",
     "exponential",
@@ -46,6 +55,7 @@ __all__ = [
     "multiply",
     "multiply_and_add",
     "one_plus_square_products",
+    "scratch",
     "single_threaded_blas",
     "slices",
     "squared_distances",

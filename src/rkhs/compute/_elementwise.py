@@ -1,4 +1,4 @@
-"""Cosine and exponential of a tile, in place."""
+"""Cosine, sine and exponential of a tile."""
 
 import numpy as np
 
@@ -19,6 +19,23 @@ def cosines(turns: np.ndarray, scale: float, columns: slice = slice(None)) -> No
         part *= 2.0 * np.pi
         np.cos(part, out=part)
         part *= scale
+
+
+def cosine_pairs(turns: np.ndarray, scale: float, out: np.ndarray, start: int = 0) -> None:
+    """Write ``scale * cos(2 pi u)`` of each entry to `out`, and the sines to the right of them.
+
+    They begin at column `start`.
+    """
+    count = turns.shape[1]
+    if turns.dtype == np.float32:
+        from rkhs.compute import _loops
+
+        _loops.cosine_pairs_f32(turns, 0, count, np.float32(scale), out, start)
+    else:
+        angles = turns - np.rint(turns)
+        angles *= 2.0 * np.pi
+        np.multiply(np.cos(angles), scale, out=out[:, start : start + count])
+        np.multiply(np.sin(angles), scale, out=out[:, start + count : start + 2 * count])
 
 
 def exponential(tile: np.ndarray) -> None:

@@ -18,10 +18,17 @@ _fast = njit(
 )
 
 
-@_fast
-def cosine_f32(turns, start, stop, scale):
+@njit(inline="always")
+def _quarter_cosine(v):
+    # cos(2 pi v) for |v| <= 1/4.
     c0, c1, c2 = np.float32(1.0), np.float32(-19.739209), np.float32(64.939346)
     c3, c4, c5 = np.float32(-85.453565), np.float32(60.14389), np.float32(-24.981434)
+    t = v * v
+    return c0 + t * (c1 + t * (c2 + t * (c3 + t * (c4 + t * c5))))
+
+
+@_fast
+def cosine_f32(turns, start, stop, scale):
     half, quarter = np.float32(0.5), np.float32(0.25)
     for i in range(turns.shape[0]):
         row = turns[i][start:stop]
@@ -30,10 +37,27 @@ def cosine_f32(turns, start, stop, scale):
             # Distance to the nearest half turn is at most a quarter: the sign follows.
             v = abs(u - np.rint(u))
             flip = v > quarter
-            v = half - v if flip else v
-            t = v * v
-            value = c0 + t * (c1 + t * (c2 + t * (c3 + t * (c4 + t * c5))))
+            value = _quarter_cosine(half - v if flip else v)
             row[j] = -scale * value if flip else scale * value
+
+
+@_fast
+def cosine_pairs_f32(turns, first, count, scale, out, left):
+    # Cosine and sine of one angle share its reduction to half a turn. Rows are cut from whole
+    # arrays: a loop over a view of some columns would not become vector instructions.
+    half, quarter = np.float32(0.5), np.float32(0.25)
+    for i in range(turns.shape[0]):
+        row = turns[i][first : first + count]
+        cosine = out[i][left : left + count]
+        sine = out[i][left + count : left + 2 * count]
+        for j in range(row.shape[0]):
+            v = row[j] - np.rint(row[j])
+            size = abs(v)
+            flip = size > quarter
+            value = _quarter_cosine(half - size if flip else size)
+            other = scale * _quarter_cosine(size - quarter)
+            cosine[j] = -scale * value if flip else scale * value
+            sine[j] = -other if v < np.float32(0.0) else other
 
 
 @njit(inline="always")
@@ -205,6 +229,19 @@ def times_few(tile, vectors, out):
             for j in range(r.shape[0]):
                 r0 += r[j] * w[j]
             out[i, c] += r0
+
+
+@_fast
+def cosine_pairs_times_few(turns, vectors, out):
+    # out += [cos, sin](turns) @ vectors.T: four rows at a time, which never leave the
+    # innermost cache between the cosine and the product.
+    count = turns.shape[1]
+    pairs = np.empty((4, 2 * count), np.float32)
+    for i in range(0, turns.shape[0], 4):
+        few = turns[i : i + 4]
+        tile = pairs[: few.shape[0]]
+        cosine_pairs_f32(few, 0, count, np.float32(1.0), tile, 0)
+        times_few(tile, vectors, out[i : i + 4])
 
 
 @_fast

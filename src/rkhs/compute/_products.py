@@ -5,6 +5,9 @@ BLAS is made for matrices with many columns, and knows no product of float32 wit
 
 import numpy as np
 
+from rkhs.compute._elementwise import cosine_pairs
+from rkhs.compute._threads import scratch
+
 _FEW = 16  # vectors, up to which our own loops are faster than BLAS
 
 
@@ -21,6 +24,18 @@ def times(tile: np.ndarray, W: np.ndarray) -> np.ndarray:
     out = np.zeros((len(tile), W.shape[1]), W.dtype)
     _loops.times_few(np.ascontiguousarray(tile), np.ascontiguousarray(W.T), out)
     return out
+
+
+def add_cosine_pairs_times(turns: np.ndarray, W: np.ndarray, out: np.ndarray) -> None:
+    """Add [cos, sin](2 pi turns) @ W to `out`; the cosines are never stored whole."""
+    if turns.dtype == np.float32 == W.dtype and W.shape[1] <= _FEW:
+        from rkhs.compute import _loops
+
+        _loops.cosine_pairs_times_few(turns, np.ascontiguousarray(W.T), out)
+        return
+    pairs = scratch("pairs", (len(turns), 2 * turns.shape[1]), turns.dtype)
+    cosine_pairs(turns, 1.0, pairs)
+    out += pairs @ W
 
 
 def transposed_times(tile: np.ndarray, V: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from typing import TypeVar
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
@@ -75,6 +76,21 @@ def core_count(n_jobs: int | None) -> int:
 def slices(total: int, size: int) -> list[slice]:
     """Consecutive slices of at most `size` that cover ``range(total)``."""
     return [slice(start, min(start + size, total)) for start in range(0, total, size)]
+
+
+_buffers = threading.local()
+
+
+def scratch(name: str, shape: tuple[int, int], dtype) -> np.ndarray:
+    """This thread's array of that name, with whatever was left in it.
+
+    Memory that is new to the system costs as much as a pass over it, each time.
+    """
+    kept: dict = _buffers.__dict__
+    key, size = (name, np.dtype(dtype).char), shape[0] * shape[1]
+    if key not in kept or kept[key].size < size:
+        kept[key] = np.empty(size, dtype)
+    return kept[key][:size].reshape(shape)
 
 
 _LONGEST_RUN = 4

@@ -6,7 +6,7 @@ rows or more, the model is searched for (see below). Otherwise:
 | what | rule |
 |---|---|
 | kernel | `Laplacian` for "random_binning", else `Gaussian` |
-| features | none (the kernel's whole space) up to 2,000 rows and for `Exact` and `EigenPro`; beyond, or for a solver that needs features or penalty="l1", `Nystrom` |
+| features | none (the kernel's whole space) up to 2,000 rows and for `Exact` and `EigenPro`; beyond, or for a solver that needs features or penalty="l1", `Nystrom`; `RandomFourier` for the doubly stochastic solvers |
 | centres of "nystrom" | 8 sqrt(n), between 500 and 10,000, their matrices within a quarter of the memory |
 | solver | `CoordinateDescent` for penalty="l1"; `Exact` without features, up to 2,000 rows (500 for softmax, whose outputs are solved together); else by the loss: `ConjugateGradient` for the squared error, `NewtonCG` for other smooth losses, `SGD` for losses with a kink |
 | alpha | 1 / n, n the sum of the sample weights: scikit-learn's ``KernelRidge(alpha=1)`` and ``SVC(C=1)`` |
@@ -50,7 +50,7 @@ def choose(
     needs_features = penalty == "l1" or getattr(kind, "needs_features", False)
     if isinstance(features, str) and features == "auto":
         whole_space = (small and not needs_features) or wants_whole_space
-        features = None if whole_space else "nystrom"
+        features = None if whole_space else getattr(kind, "default_features", "nystrom")
     if isinstance(features, str) and features == "nystrom":
         largest = int(np.sqrt(memory / 4 / 32))
         n_centers = int(np.clip(8 * np.sqrt(n_rows), 500, 10_000))

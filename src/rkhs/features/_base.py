@@ -52,6 +52,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     size_parameter = ""
     is_sparse = False
+    regenerates = False  # whether a block of features comes back from its number alone
     grows = False  # whether a fitted map can go on with new rows
     takes_categories = False
     default_kernel: type[Kernel] = Gaussian
@@ -150,6 +151,10 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def operator(self, source: RowSource, dtype=np.float32, keep_bytes=0, n_jobs=None) -> Operator:
         """The features of a row source as something to multiply with."""
         return StreamedOperator(self, source, dtype, keep_bytes, n_jobs)
+
+    def evaluate(self, source: RowSource, coef: np.ndarray, n_jobs=None) -> np.ndarray:
+        """The function with these coefficients on each row of the source."""
+        return self.operator(source, coef.dtype, n_jobs=n_jobs).matmat(coef)
 
     def expansion(self, coef: np.ndarray):
         """The function with these coefficients."""

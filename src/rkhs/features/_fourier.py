@@ -1,14 +1,27 @@
 """Random Fourier features."""
 
+import copy
+
 import numpy as np
 
-from rkhs.compute import SAMPLINGS, cosines, slices, uniform
+from rkhs.compute import (
+    SAMPLINGS,
+    add_cosine_pairs_times,
+    cosine_pairs,
+    scratch,
+    slices,
+    tile_map,
+    uniform,
+)
 from rkhs.features._base import FeatureMap, sample_rows
 from rkhs.kernels._length_scale import weighted_median
 
 _PHASE_STREAM = 1003
 _LARGEST = 1e15  # of a coordinate or a frequency: products stay finite in float32
 _CACHE_BYTES = 256 * 2**20  # frequencies beyond it are regenerated at each use
+_ROWS = 16_384  # that a block of frequencies serves before it is dropped
+_TILE = 256  # rows whose angles stay in cache
+_GROUP = 8  # blocks of frequencies at hand at a time
 
 
 class RandomFourier(FeatureMap):
@@ -54,6 +67,7 @@ class RandomFourier(FeatureMap):
 
     size_parameter = "n_features"
     block_size = 1024
+    regenerates = True
 
     def __init__(self, n_features=1000, kernel=None, sampling="iid", random_state=None):
         self.n_features = n_features
@@ -94,35 +108,115 @@ class RandomFourier(FeatureMap):
         frequencies = self.kernel_.frequencies(draw, self.n_features_in_)
         return frequencies[: (n_left + 1) // 2].T
 
+    def _take_rows(self, source, n_jobs, memory):
+        self._cache_bytes = _CACHE_BYTES if memory is None else min(_CACHE_BYTES, memory // 4)
+
+    def sized(self, n_features: int) -> "RandomFourier":
+        """The same map with another number of features: those that both have are the same."""
+        other = copy.copy(self)
+        other.n_features = n_features
+        return other
+
     def _cached_block(self, index, dtype):
+        # Whole blocks are kept, so that maps of any size may share them.
         cache = self.__dict__.setdefault("_cache", {})
         key = index, np.dtype(dtype).char
-        if key in cache:
-            return cache[key]
-        scaled = np.clip(self.block(index) * self.scale_[:, None], -_LARGEST, _LARGEST)
-        block = np.ascontiguousarray(scaled, dtype)
-        if (len(cache) + 1) * block.nbytes <= _CACHE_BYTES:
-            cache[key] = block
-        return block
+        block = cache.get(key)
+        if block is None:
+            whole = self.sized((index + 1) * self.block_size).block(index)
+            scaled = np.clip(whole * self.scale_[:, None], -_LARGEST, _LARGEST)
+            block = np.ascontiguousarray(scaled, dtype)
+            room = getattr(self, "_cache_bytes", _CACHE_BYTES)
+            if (len(cache) + 1) * block.nbytes <= room:
+                cache[key] = block
+        n_left = self.n_features - index * self.block_size
+        return block[:, : (n_left + 1) // 2]
 
-    def write(self, X, out):
+    def _scaled(self, X, dtype):
         shifted = (X - self.shift_) / self.scale_
         np.clip(shifted, -_LARGEST, _LARGEST, out=shifted)
-        shifted = shifted.astype(out.dtype, copy=False)
-        scale = np.sqrt(2.0 * self.kernel_.diag(np.zeros((1, X.shape[1])))[0] / self.n_features)
+        return shifted.astype(dtype, copy=False)
+
+    @property
+    def _value(self):
+        """Size of a feature: the square root of 2 k(x, x) / n."""
+        variance = self.kernel_.diag(np.zeros((1, self.n_features_in_)))[0]
+        return float(np.sqrt(2.0 * variance / self.n_features))
+
+    def write(self, X, out):
+        X = self._scaled(X, out.dtype)
         for index, columns in enumerate(slices(self.n_features, self.block_size)):
             tile = out[:, columns]
             frequencies = self._cached_block(index, out.dtype)
             pairs = tile.shape[1] // 2
-            # Cosines of the angles, then of the angles a quarter turn back: the sines.
-            np.matmul(shifted, frequencies[:, :pairs], out=tile[:, :pairs])
-            np.subtract(tile[:, :pairs], 0.25, out=tile[:, pairs : 2 * pairs])
+            self._write_pairs(X, frequencies[:, :pairs], self._value, out, columns.start)
             if tile.shape[1] % 2:
-                phase = uniform(self.seed_, _PHASE_STREAM, index, (1,))[0]
-                tile[:, -1] = shifted @ frequencies[:, -1] + out.dtype.type(phase)
-            cosines(out, scale, columns)
+                tile[:, -1] = self._single(X, frequencies[:, -1])
+
+    @staticmethod
+    def _write_pairs(X, frequencies, scale, out, start=0):
+        turns = scratch("turns", (len(X), frequencies.shape[1]), out.dtype)
+        np.matmul(X, frequencies, out=turns)
+        cosine_pairs(turns, scale, out, start)
+
+    def _single(self, X, frequency):
+        """The last feature of an odd number: a cosine with a random phase."""
+        index = (self.n_features - 1) // self.block_size
+        phase = uniform(self.seed_, _PHASE_STREAM, index, (1,))[0]
+        turns = X @ frequency + X.dtype.type(phase)
+        return X.dtype.type(self._value) * np.cos(X.dtype.type(2 * np.pi) * (turns - np.rint(turns)))
+
+    def write_pairs(self, X, start: int, stop: int, out) -> None:
+        """Cosines, then sines, of the frequencies `start` to `stop`, not scaled."""
+        X = self._scaled(X, out.dtype)
+        half = self.block_size // 2
+        parts = []
+        for index in range(start // half, -(-stop // half)):
+            whole = self.sized((index + 1) * self.block_size)._cached_block(index, out.dtype)
+            parts.append(whole[:, max(start - index * half, 0) : stop - index * half])
+        self._write_pairs(X, np.hstack(parts), 1.0, out)
+
+    def from_pairs(self, pairs: np.ndarray) -> np.ndarray:
+        """Coefficients of the features from those of cosines and sines that are not scaled.
+
+        `pairs` has the shape (frequencies, 2, outputs).
+        """
+        blocks = [
+            pairs[part].transpose(1, 0, 2).reshape(-1, pairs.shape[2])
+            for part in slices(len(pairs), self.block_size // 2)
+        ]
+        return np.vstack([np.empty((0, pairs.shape[2])), *blocks]) / self._value
+
+    def evaluate(self, source, coef, n_jobs=None):
+        dtype = coef.dtype
+        out = np.zeros((len(source), coef.shape[1]), dtype)
+        columns = slices(self.n_features, self.block_size)
+        scaled = coef * dtype.type(self._value)
+        for rows in slices(len(source), _ROWS):
+            X = self._scaled(source[rows], dtype)
+            here = out[rows]
+            for group in slices(len(columns), _GROUP):
+                indices = range(len(columns))[group]
+                blocks = list(tile_map(lambda i: self._cached_block(i, dtype), indices, n_jobs))
+                weights = [scaled[columns[i]] for i in indices]
+
+                def add(tile, X=X, here=here, blocks=blocks, weights=weights):
+                    for block, W in zip(blocks, weights, strict=True):
+                        pairs = len(W) // 2
+                        turns = scratch("turns", (tile.stop - tile.start, pairs), dtype)
+                        np.matmul(X[tile], block[:, :pairs], out=turns)
+                        add_cosine_pairs_times(turns, W[: 2 * pairs], here[tile])
+                        if len(W) % 2:
+                            here[tile] += np.outer(
+                                self._single(X[tile], block[:, -1]), W[-1] / self._value
+                            ).astype(dtype)
+
+                for _ in tile_map(add, slices(len(X), _TILE), n_jobs):
+                    pass
+        return out
 
     def __getstate__(self):
         # The frequencies are a cache: seed and law bring them back.
         state = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_cache"}
+        left_out = ("_cache", "_cache_bytes")
+        return {name: value for name, value in state.items() if name not in left_out}

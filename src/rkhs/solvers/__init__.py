@@ -3,13 +3,17 @@
 from rkhs.solvers._base import Solver
 from rkhs.solvers._conjugate_gradient import ConjugateGradient
 from rkhs.solvers._coordinate_descent import CoordinateDescent
+from rkhs.solvers._doubly_stochastic import CDSG, DSG, UDSG
 from rkhs.solvers._eigenpro import EigenPro
 from rkhs.solvers._exact import Exact
 from rkhs.solvers._newton_cg import NewtonCG
 from rkhs.solvers._stochastic import SGD, Pegasos
 
 __all__ = [
+    "CDSG",
+    "DSG",
     "SGD",
+    "UDSG",
     "ConjugateGradient",
     "CoordinateDescent",
     "EigenPro",
@@ -27,4 +31,7 @@ SOLVERS: dict[str, type[Solver]] = {
     "eigenpro": EigenPro,
     "sgd": SGD,
     "pegasos": Pegasos,
+    "dsg": DSG,
+    "udsg": UDSG,
+    "cdsg": CDSG,
 }

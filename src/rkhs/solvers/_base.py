@@ -53,6 +53,12 @@ class Solver(BaseEstimator):
         Whether it can go on in the whole space when rows are added.
     needs_dense : bool
         Whether it works on dense rows of features, which random binning has not.
+    grows_features : bool
+        Whether it draws the features itself, block by block, which random Fourier features allow.
+    streams : bool
+        Whether it can go on with rows that come later, and has `absorb` for them.
+    default_features : str
+        What ``features="auto"`` means where features are needed.
     penalties : tuple of str
         Of "l2" and "l1", those that it honours.
     needs_alpha : bool
@@ -70,6 +76,9 @@ class Solver(BaseEstimator):
     whole_space = False
     grows = False
     needs_dense = False
+    grows_features = False
+    streams = False
+    default_features = "nystrom"
     penalties: tuple[str, ...] = ("l2",)
     needs_alpha = False
     max_epochs = 100
@@ -112,6 +121,11 @@ class Solver(BaseEstimator):
                 f"{name} works on dense features, and {features!r} has sparse ones. Use "
                 'solver="conjugate_gradient" for the squared error, "newton_cg" for another '
                 'smooth loss (such as "squared_hinge"), or features="random_fourier".'
+            )
+        if self.grows_features and not features.regenerates:
+            raise ValueError(
+                f"{name} draws new features as it goes, and {features!r} can't. Use "
+                'features="random_fourier".'
             )
         if penalty not in self.penalties:
             raise ValueError(

@@ -19,6 +19,7 @@ _LARGEST_DENSE = 20_000
 _RANK = 1000
 _ROWS_PER_FEATURE = 2
 _LARGEST_SAMPLED = 4000
+_POWER_STEPS = 20
 
 Apply = Callable[[np.ndarray], np.ndarray]  # the result is valid until the next call
 
@@ -211,3 +212,16 @@ def for_kernel(problem, root_weight: np.ndarray):
     keep = values > 1e-6 * values[-1]
     values, vectors = values[keep], vectors[:, keep]
     return LowRankPreconditioner(Z @ (vectors / np.sqrt(values)).astype(Z.dtype), values)
+
+
+def largest_eigenvalue(Z: np.ndarray) -> float:
+    """Of Z.T @ Z / rows, from below: power iteration."""
+    v = Z.mean(axis=0)
+    top = 0.0
+    for _ in range(_POWER_STEPS):
+        norm = float(np.linalg.norm(v))
+        if norm == 0.0:
+            break
+        v = Z.T @ (Z @ (v / norm))
+        top = float(np.linalg.norm(v)) / len(Z)
+    return top

@@ -11,7 +11,6 @@ from rkhs.solvers._eigenpro import EigenPro
 
 _ORDER_STREAM = 1201
 _CHUNK = 8192
-_POWER_STEPS = 20
 _AVERAGING = 8  # weight of iterate t in the average grows like t^8: the tail counts
 
 
@@ -123,14 +122,7 @@ def _largest_step(problem, batch_size):
     rows = _preconditioner.weighted_rows(problem, min(1000, len(problem.target)))
     Z = problem.operator.take(rows)
     spread = float(np.einsum("ij,ij->i", Z, Z).max())
-    v = Z.mean(axis=0)
-    top = 0.0
-    for _ in range(_POWER_STEPS):
-        norm = float(np.linalg.norm(v))
-        if norm == 0.0:
-            break
-        v = Z.T @ (Z @ (v / norm))
-        top = float(np.linalg.norm(v)) / len(Z)
+    top = _preconditioner.largest_eigenvalue(Z)
     return 1.0 / max(1.1 * top + spread / batch_size, np.finfo(np.float32).tiny)
 
 

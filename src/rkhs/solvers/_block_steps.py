@@ -1,0 +1,231 @@
+"""One step of a doubly stochastic method: a batch of rows, a block of features, a rule."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy import linalg
+
+from rkhs.compute import blas_for, scratch, slices, tile_map
+from rkhs.data import RowSource
+from rkhs.problem import Problem
+from rkhs.solvers._preconditioner import largest_eigenvalue
+
+_ROWS = 512
+_COLUMNS = 128
+_DAMPING = 0.5
+_SAMPLED = 1024  # rows that a block's largest eigenvalue is estimated from
+_HALVINGS = 12
+_DOUBLINGS = 60
+_TINY = 1e-12
+
+
+@dataclass
+class Batch:
+    """Rows of one iteration, and what is known of the function there."""
+
+    problem: Problem
+    source: RowSource
+    target: np.ndarray
+    share: np.ndarray  # weights with mean about 1
+    f: np.ndarray = field(init=False)
+    slope: np.ndarray = field(init=False)
+
+    def evaluate(self, pairs, scale) -> None:
+        """The function with these coefficients of cosines and sines, and the loss's slope."""
+        problem = self.problem
+        self.f = np.zeros(self.target.shape)
+        if len(pairs):
+            features = problem.features.sized(2 * len(pairs))
+            coef = (scale * features.from_pairs(pairs)).astype(problem.operator.dtype)
+            self.f += features.evaluate(self.source, coef, problem.n_jobs)
+        self.slope = self.share[:, None] * problem.loss.derivative(self.f, self.target)
+
+    @property
+    def mean_slope(self) -> np.ndarray:
+        return self.slope.mean(axis=0)
+
+    def loss(self, f) -> float:
+        return self.problem.loss.value(f, self.target, self.share)
+
+    def step(self, pairs, frequencies, rule, length, automatic):
+        """Direction of a block's coefficients, and how far to go against it.
+
+        `pairs` are those that the block has, of a model with all `n_frequencies`.
+        """
+        problem = self.problem
+        n_rows, width = len(self.f), frequencies.stop - frequencies.start
+        variance = problem.features.kernel_.diag(np.zeros((1, self.source.shape[1])))[0]
+        value = np.sqrt(variance / width)  # of a block that stands for the kernel alone
+        Z = scratch("block", (n_rows, 2 * width), problem.operator.dtype)
+        slope = (self.slope / n_rows).astype(Z.dtype)
+
+        def write(rows):
+            part = Z[rows]
+            problem.features.write_pairs(
+                self.source[rows], frequencies.start, frequencies.stop, part
+            )
+            part *= Z.dtype.type(value)
+            return part.T @ slope[rows]
+
+        tiles = slices(n_rows, _ROWS)
+        gradient = np.zeros((2 * width, slope.shape[1]))
+        for part in tile_map(write, tiles, problem.n_jobs):
+            gradient += part
+        # A block among others: the function may use all of them, at so much less a norm.
+        penalty = problem.alpha * len(pairs) / width if rule.penalised else 0.0
+        old = pairs[frequencies].transpose(1, 0, 2).reshape(2 * width, -1) / value
+        gradient += penalty * old
+        direction = rule.preconditioned(self, Z, gradient, penalty)
+        moved = np.empty(self.f.shape)
+        narrow = direction.astype(Z.dtype)
+
+        def times(rows):
+            moved[rows] = Z[rows] @ narrow
+
+        for _ in tile_map(times, tiles, problem.n_jobs):
+            pass
+        line = penalty * float(np.vdot(old, direction)), penalty * float(np.vdot(direction, direction))
+        length = rule.limited(self, moved, line, length, automatic)
+        return value * direction.reshape(2, width, -1).transpose(1, 0, 2), length
+
+    def probe(self, width, n_rows):
+        """Cosines and sines of the first frequencies on a few rows, as the kernel weighs them."""
+        few = self.source[:n_rows]
+        kernel = self.problem.features.kernel_
+        pairs = np.empty((len(few), 2 * width))
+        self.problem.features.write_pairs(few, 0, width, pairs)
+        return few, pairs * np.sqrt(kernel.diag(few.astype(np.float64))[:, None] / width)
+
+    def feature_variance(self, width, n_rows) -> float:
+        """Variance of a block's products around the kernel's values, mean over rows."""
+        few, Z = self.probe(width, n_rows)
+        exact = self.problem.features.kernel_(few.astype(np.float64))
+        # (row, row', frequency): each frequency alone estimates the kernel, a block is their mean.
+        cosine, sine = Z[:, None, :width], Z[:, None, width:]
+        products = width * (cosine * Z[None, :, :width] + sine * Z[None, :, width:])
+        return float((products - exact[:, :, None]).var(axis=1).mean()) / width
+
+    def search(self, moved, line, length, expand) -> float:
+        """A step along ``-moved`` that does not go beyond the least objective on these rows.
+
+        At most `length`, or as long as the objective falls if `expand`. `line` holds slope and
+        curvature of the penalty along the step.
+        """
+
+        def rises(step):
+            slope = self.problem.loss.derivative(self.f - step * moved, self.target)
+            along = float(np.vdot(self.share[:, None] * slope, moved)) / len(moved)
+            return not along + line[0] - step * line[1] >= 0
+
+        low, high = 0.0, length
+        for _ in range(_DOUBLINGS):
+            if rises(high):
+                break
+            low, high = high, 2.0 * high
+            if not expand:
+                return length
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (low + high)
+            low, high = (low, middle) if rises(middle) else (middle, high)
+        return low
+
+
+class Gradient:
+    """Algorithm 1: the gradient itself, with steps theta / (t + delay).
+
+    The penalty shrinks the whole function.
+    """
+
+    penalised = False
+
+    @staticmethod
+    def first_length(batch, width) -> float:
+        """What the curvature of the batch allows."""
+        loss = batch.problem.loss
+        top = 1.1 * largest_eigenvalue(batch.probe(width, _SAMPLED)[1])
+        if loss.curvature is None:
+            # Slopes of size one whatever the distance: steps follow the targets.
+            size = max(float(np.abs(batch.target).max(axis=1).mean()), _TINY)
+            return size / (top + batch.problem.alpha * size)
+        return 1.0 / (loss.curvature * top + batch.problem.alpha)
+
+    @staticmethod
+    def length(step_size, alpha, first, count) -> float:
+        if step_size != "auto":
+            return step_size / count
+        return 1.0 / (1.0 / first + 0.5 * alpha * count)
+
+    @staticmethod
+    def preconditioned(batch, Z, gradient, penalty):
+        return gradient
+
+    @staticmethod
+    def limited(batch, moved, line, length, automatic) -> float:
+        return batch.search(moved, line, length, expand=False) if automatic else length
+
+
+class Newton:
+    """The block's covariance on the batch, weighted by the curvature, undone.
+
+    The penalty is the block's own, so that going through the blocks again and again leads to
+    the minimum over all of them.
+    """
+
+    penalised = True
+
+    @staticmethod
+    def first_length(batch, width) -> float:
+        return 1.0
+
+    @staticmethod
+    def length(step_size, alpha, first, count) -> float:
+        return first if step_size == "auto" else float(step_size)
+
+    @staticmethod
+    def preconditioned(batch, Z, gradient, penalty):
+        weight = batch.share * row_curvature(batch.problem.loss, batch.f, batch.target)
+        total = float(weight.sum())
+        if not total > 0:
+            return gradient
+        root = np.sqrt(weight / len(weight)).astype(Z.dtype)
+        A = scratch("weighted block", Z.shape, Z.dtype)
+        size = Z.shape[1]
+        H = np.zeros((size, size))
+
+        def scale(rows):
+            np.multiply(Z[rows], root[rows, None], out=A[rows])
+
+        def products(columns):
+            H[columns.start :, columns] = A[:, columns.start :].T @ A[:, columns]
+
+        n_jobs = batch.problem.n_jobs
+        for function, tiles in (
+            (scale, slices(len(Z), _ROWS)),
+            (products, slices(size, _COLUMNS)),
+        ):
+            for _ in tile_map(function, tiles, n_jobs):
+                pass
+        # Of so many rows as the weights are worth, a share of the covariance is noise.
+        effective = total**2 / float(weight @ weight)
+        noise = _DAMPING * size / effective * float(np.trace(H)) / size
+        H[np.diag_indices(size)] += penalty + noise
+        with blas_for(size):
+            return linalg.cho_solve(linalg.cho_factor(H, lower=True, overwrite_a=True), gradient)
+
+    @staticmethod
+    def limited(batch, moved, line, length, automatic) -> float:
+        kinked = batch.problem.loss.curvature is None
+        return batch.search(moved, line, length, expand=kinked and automatic)
+
+
+def row_curvature(loss, f, target) -> np.ndarray:
+    """A bound of the loss's second derivative at each row; 1 for a loss with a kink."""
+    if loss.curvature is None:
+        return np.ones(len(f))
+    largest = loss.second_derivative(f, target).max(axis=1)
+    if loss.coupled:
+        largest = 2.0 * largest  # Gershgorin: the row of a Hessian that sums to zero
+    return np.clip(largest, 1e-6 * loss.curvature, loss.curvature)
+
+
+STEPS = {"newton": Newton, "gradient": Gradient}
