@@ -19,7 +19,7 @@ from rkhs.losses import (
 )
 from rkhs.operators import KernelOperator
 from rkhs.problem import Problem
-from rkhs.solvers import SGD, ConjugateGradient, EigenPro, Exact, NewtonCG, Pegasos
+from rkhs.solvers import SGD, SVRG, ConjugateGradient, EigenPro, Exact, NewtonCG, Pegasos
 
 LOSSES = [
     SquaredError(),
@@ -40,7 +40,11 @@ DETERMINISTIC = [
     NewtonCG(preconditioner=None),
     EigenPro(tol=1e-7, batch_size=16),
 ]
-STOCHASTIC = [SGD(tol=0.0, batch_size=8), Pegasos(tol=0.0, batch_size=8)]
+STOCHASTIC = [
+    SGD(tol=0.0, batch_size=8),
+    Pegasos(tol=0.0, batch_size=8),
+    SVRG(tol=0.0, batch_size=8),
+]
 KERNEL = Gaussian(length_scale=1.5)
 N_ROWS = 120
 

@@ -19,6 +19,7 @@ class Result(Enum):
     MAX_EPOCHS = "The largest number of epochs was reached before the tolerance."
     TIME_BUDGET = "The time budget was used up."
     EARLY_STOPPING = "The loss on the validation rows stopped falling; the best epoch was kept."
+    STREAM = "All rows that were given so far are learnt."
     CALLBACK = "A callback asked to stop."
 
 

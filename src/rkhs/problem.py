@@ -1,6 +1,6 @@
 """What to minimise."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -58,6 +58,12 @@ class Problem:
     n_jobs: int | None = None
     start: np.ndarray | None = None
     penalty: str = "l2"
+
+    def with_rows(self, source: RowSource, target, weight, dtype) -> "Problem":
+        """The same problem on other rows, with features."""
+        assert self.features is not None
+        operator = self.features.operator(source, dtype, n_jobs=self.n_jobs)
+        return replace(self, source=source, target=target, weight=weight, operator=operator)
 
     @cached_property
     def coef_shape(self) -> tuple[int, int]:

@@ -35,8 +35,15 @@ def test_solver_reaches_the_exact_objective(solver, loss, space, weighted):
     assert_reaches_exact(make_problem(loss, space, weighted=weighted), solver, 200)
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-@pytest.mark.parametrize("solver", STOCHASTIC, ids=repr)
+@pytest.mark.parametrize(
+    ("solver", "loss"),
+    [
+        pytest.param(solver, loss, id=f"{solver}-{loss}")
+        for solver in STOCHASTIC
+        for loss in LOSSES
+        if solver.accepts(loss)
+    ],
+)
 def test_stochastic_solver_reaches_the_exact_objective(solver, loss):
     # The theory's rate is 1 / (alpha t): kinked losses need about ten thousand steps.
     max_epochs = 900 if loss.curvature is None else 150

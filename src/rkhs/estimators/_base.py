@@ -3,7 +3,8 @@
 import contextlib
 import numbers
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -22,7 +23,7 @@ from rkhs.data import (
     row_keys,
     stack,
 )
-from rkhs.driver import run
+from rkhs.driver import Fit, run
 from rkhs.estimators import _raw
 from rkhs.estimators._auto import choose, default_kernel, parse_memory
 from rkhs.estimators._progress import progress_for
@@ -30,7 +31,7 @@ from rkhs.features import FEATURES
 from rkhs.features._base import new_seed, sample_rows
 from rkhs.kernels import KERNELS, Kernel
 from rkhs.losses import LOSSES, Loss
-from rkhs.monitor import Monitor, Validation, copied
+from rkhs.monitor import Monitor, Result, Validation, copied
 from rkhs.operators import KernelOperator
 from rkhs.problem import Problem
 from rkhs.registry import build
@@ -208,8 +209,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
 
     def _coded(self, X):
         """A table to fit to, with codes for the categories if the features take them."""
-        kind = FEATURES.get(self.features) if isinstance(self.features, str) else self.features
-        if not (_raw.nothing_set(self) or getattr(kind, "takes_categories", False)):
+        takes = getattr(_kind(self.features, FEATURES), "takes_categories", False)
+        if not (_raw.nothing_set(self) or takes):
             refuse_text(X)
             self.categories_ = None
             return X
@@ -226,33 +227,15 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         """
         self._check_parameters()
         refuse_huge(X)
-        seen = [(table, y, sample_weight)] if takes_more_rows(self) else []
-        if not (weight > 0).all():  # a row of weight zero is no row
-            used = np.flatnonzero(weight > 0)
-            X, target, weight = X[used], target[used], weight[used]
-        memory = parse_memory(self.memory_limit)
-        seed = new_seed(self.random_state)
+        X, target, weight = _weighted(X, target, weight)
+        memory, seed = parse_memory(self.memory_limit), new_seed(self.random_state)
         begin = time.perf_counter()
         found = self._search(X, target, weight, loss, seed, memory)
         all_weight = weight
         if self.offset_ is not None:
             target = target - self.offset_
-        kernel = self._build_kernel() if found is None else found.kernel
-        features, solver = self.features, self.solver
-        if found is not None:
-            features, solver = found.features, found.solver
-        features, solver = choose(
-            X.shape[0], loss, features, solver, memory, seed, self.tol, self.penalty
-        )
-        if features is not None and features.kernel is not None and self.kernel != "auto":
-            raise ValueError(
-                f"kernel={self.kernel!r} and features={features!r} each name a kernel. Give it "
-                "once, to the estimator."
-            )
-        ridge = 1.0 if found is None else found.ridge
-        alpha = ridge / float(weight.sum()) if self.alpha == "auto" else float(self.alpha)
-        solver.check(loss, features, alpha, self.penalty)
-        dtype = np.dtype(solver.dtype if self.dtype == "auto" else _DTYPES[self.dtype])
+        kernel, features, solver, alpha, dtype = self._setting(weight, loss, memory, seed, found)
+        seen = [(table, y, sample_weight)] if grows(self) else []
         train, held_out = self._split(RowSource(X), weight, seed)
         source = self._rows(X, train)
         validation = None
@@ -350,6 +333,68 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
     def _finite(self, X):
         """What scikit-learn's checks say to missing values."""
         return sparse.issparse(X) or not _raw.nothing_set(self) or "allow-nan"
+
+    def _setting(self, weight, loss, memory, seed, found=None):
+        """What to fit with, every name and "auto" replaced, after all checks."""
+        kernel = self._build_kernel() if found is None else found.kernel
+        features, solver = self.features, self.solver
+        if found is not None:
+            features, solver = found.features, found.solver
+        features, solver = choose(
+            len(weight), loss, features, solver, memory, seed, self.tol, self.penalty
+        )
+        if features is not None and features.kernel is not None and self.kernel != "auto":
+            raise ValueError(
+                f"kernel={self.kernel!r} and features={features!r} each name a kernel. Give it "
+                "once, to the estimator."
+            )
+        ridge = 1.0 if found is None else found.ridge
+        alpha = ridge / float(weight.sum()) if self.alpha == "auto" else float(self.alpha)
+        solver.check(loss, features, alpha, self.penalty)
+        dtype = np.dtype(solver.dtype if self.dtype == "auto" else _DTYPES[self.dtype])
+        return kernel, features, solver, alpha, dtype
+
+    def _goes_on(self) -> bool:
+        """Whether rows of a stream came before; refuses a model that forgot where it stood."""
+        if getattr(self, "_stream", None) is not None:
+            return True
+        if hasattr(self, "expansion_"):
+            raise ValueError(
+                "This model does not know where its stream stood: it comes from a file, or was "
+                "fitted by another solver. Use clone() for a new one, or pickle to go on later."
+            )
+        return False
+
+    def _absorb(self, X, target, weight, loss):
+        """Take rows as the next of a stream, with a solver that keeps none of them."""
+        begin = time.perf_counter()
+        refuse_huge(X)
+        X, target, weight = _weighted(X, target, weight)
+        source, stream = RowSource(X), getattr(self, "_stream", None)
+        if stream is None:
+            self._check_parameters()
+            self.preparation_ = self.offset_ = None
+            memory, seed = parse_memory(self.memory_limit), new_seed(self.random_state)
+            kernel, features, solver, alpha, dtype = self._setting(weight, loss, memory, seed)
+            problem = self._problem(
+                kernel, loss, features, solver, alpha, source, target, weight, memory, dtype, seed
+            )
+            stream = Stream(problem, dtype, solver, solver.init(problem), [])
+        problem = stream.problem.with_rows(source, target, weight, stream.dtype)
+        state = stream.solver.absorb(problem, replace(stream.state, loss_sum=0.0, loss_rows=0))
+        if self.alpha == "auto":
+            problem = replace(problem, alpha=1.0 / state.total_weight)
+        row = {
+            "epoch": len(stream.history) + 1,
+            "seconds": time.perf_counter() - begin,
+            "objective": state.mean_loss,
+            "rows": state.total_rows,
+        }
+        fit = Fit(
+            stream.solver.finish(problem, state), state, Result.STREAM, [*stream.history, row]
+        )
+        self._store(problem, stream.solver, fit)
+        return self
 
     def _split(self, source, weight, seed):
         """Training and validation rows; each row of weight w counts w times.
@@ -465,9 +510,15 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         self.history_ = fit.history
         self.n_iter_ = len(fit.history)
         self.stop_reason_ = fit.result.value
-        self.__dict__.pop("_last_fit", None)
-        if self.warm_start or takes_more_rows(self):
-            n_columns = problem.source.shape[1]
+        n_columns = problem.source.shape[1]
+        for name in ("_last_fit", "_stream"):
+            self.__dict__.pop(name, None)
+        if solver.streams:
+            nothing = {"source": None, "weight": None, "operator": None, "start": None}
+            rest = replace(problem, **nothing, target=problem.target[:0].copy())
+            dtype = problem.operator.dtype
+            self._stream = Stream(rest, dtype, solver, fit.state, fit.history)
+        elif self.warm_start or takes_more_rows(self):
             self._last_fit = problem.features, problem.kernel, n_columns, fit.state.coef
 
     @contextlib.contextmanager
@@ -512,13 +563,57 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         return tags
 
 
+@dataclass
+class Stream:
+    """Where a machine stands whose solver takes rows as they come: what it needs to go on.
+
+    Attributes
+    ----------
+    problem : Problem
+        Without rows.
+    dtype : dtype
+        Of features and coefficients.
+    solver : Solver
+    state : State
+    history : list of dict
+    """
+
+    problem: Problem
+    dtype: np.dtype
+    solver: Any
+    state: Any
+    history: list[dict]
+
+
+def streams(machine) -> bool:
+    """Whether the machine's solver takes rows as they come."""
+    return bool(getattr(_kind(machine.solver, SOLVERS), "streams", False))
+
+
 def takes_more_rows(machine) -> bool:
-    """Whether `partial_fit` is there: with features, or a solver, that grow with the rows."""
-    features, solver = machine.features, machine.solver
-    kind = FEATURES.get(features) if isinstance(features, str) else features
-    if features is None or (isinstance(features, str) and features == "auto"):
-        kind = SOLVERS[solver]() if isinstance(solver, str) and solver in SOLVERS else solver
+    """Whether `partial_fit` is there: features or a solver that grow, or a solver of streams."""
+    return streams(machine) or grows(machine)
+
+
+def grows(machine) -> bool:
+    """Whether rows can be added to those of the last fit: by the features, or by the solver."""
+    kind = _kind(machine.features, FEATURES)
+    if kind is None:  # features are None or "auto"
+        kind = machine.solver
+        kind = SOLVERS[kind]() if isinstance(kind, str) and kind in SOLVERS else kind
     return bool(getattr(kind, "grows", False))
+
+
+def _kind(thing, registry):
+    return registry.get(thing) if isinstance(thing, str) else thing
+
+
+def _weighted(X, target, weight):
+    """Rows, targets and weights without the rows of weight zero, which are no rows."""
+    if (weight > 0).all():
+        return X, target, weight
+    used = np.flatnonzero(weight > 0)
+    return X[used], target[used], weight[used]
 
 
 def _is_integer(value):

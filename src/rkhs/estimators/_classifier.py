@@ -1,5 +1,7 @@
 """Kernel machines for classes."""
 
+from dataclasses import replace
+
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.callback import with_callbacks
@@ -8,7 +10,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from rkhs.estimators._base import SHARED_PARAMETERS, KernelMachine, takes_more_rows
+from rkhs.estimators._base import SHARED_PARAMETERS, KernelMachine, streams, takes_more_rows
 from rkhs.losses import Softmax
 
 
@@ -133,44 +135,59 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             A row of weight w counts like w copies of it.
         """
         table = X
-        X, y = validate_data(
-            self,
-            self._coded(X),
-            y,
-            accept_sparse="csr",
-            dtype="numeric",
-            ensure_all_finite=self._finite(X),
-        )
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
+        X, y = self._checked(self._coded(X), y, reset=True)
         weight = self._checked_weight(sample_weight, X)
         expected = self.__dict__.pop("_expected_classes", [])
         self.classes_ = np.unique(np.concatenate([y, *expected]))
-        codes = np.searchsorted(self.classes_, y)
         if len(self.classes_) < 2:
             raise ValueError(
                 f"KernelClassifier needs at least two classes; y has only one class, "
                 f"{self.classes_[0]!r}."
             )
-        if self.class_weight is not None:
-            present, places = np.unique(y, return_inverse=True)
-            by_class = compute_class_weight(
-                self.class_weight, classes=present, y=y, sample_weight=weight
-            )
-            weight = self._checked_weight(weight * by_class[places], X)
+        weight = self._class_weighted(y, weight, X)
+        loss, target = self._targets(y)
+        return self._fit(X, target, weight, loss, y, sample_weight, table)
+
+    def _checked(self, X, y, reset):
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype="numeric",
+            ensure_all_finite=self._finite(X),
+            reset=reset,
+        )
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        return X, y
+
+    def _class_weighted(self, y, weight, X):
+        if self.class_weight is None:
+            return weight
+        present, places = np.unique(y, return_inverse=True)
+        by_class = compute_class_weight(
+            self.class_weight, classes=present, y=y, sample_weight=weight
+        )
+        return self._checked_weight(weight * by_class[places], X)
+
+    def _targets(self, y):
+        """The loss for the classes that are known, and what it wants of y."""
         loss = self._build_loss()
         if self.loss == "log_loss" and len(self.classes_) > 2:
             loss = Softmax()
-        target = loss.encode(codes, len(self.classes_))
-        return self._fit(X, target, weight, loss, y, sample_weight, table)
+        return loss, loss.encode(np.searchsorted(self.classes_, y), len(self.classes_))
 
     @available_if(takes_more_rows)
     def partial_fit(self, X, y, classes=None, sample_weight=None):
-        """Add rows to those of earlier calls, with `RandomBinning` features or `EigenPro`.
+        """Add rows to those of earlier calls.
 
-        The model becomes that of all rows so far: the solver starts from its last coefficients,
-        and cells and centres that are new from zero. The rows (not copies of them) are
-        remembered. Classes may be new in any call.
+        With `RandomBinning` features or `EigenPro` the model becomes that of all rows so far: the
+        solver starts from its last coefficients, and cells or centres that are new from zero. The
+        rows (not copies of them) are remembered. With `DSG`, `UDSG` and `CDSG` the rows are
+        the next of a stream, seen once and forgotten, but for the last few thousand that wait
+        for a batch to fill. Length scales that are learnt come from the first call. Classes may
+        be new in any call.
 
         Parameters
         ----------
@@ -181,6 +198,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             outputs does not change when they come.
         sample_weight : array of shape (rows,), optional
         """
+        if streams(self):
+            return self._stream_on(X, y, classes, sample_weight)
         expected = [] if classes is None else [np.asarray(classes)]
         if getattr(self, "_seen", None):
             expected.append(self.classes_)
@@ -189,6 +208,43 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             return self._add_rows(X, y, sample_weight)
         finally:
             self.__dict__.pop("_expected_classes", None)
+
+    def _stream_on(self, X, y, classes, sample_weight):
+        going_on = self._goes_on()
+        X, y = self._checked(X if going_on else self._coded(X), y, reset=not going_on)
+        known = [self.classes_] if going_on else []
+        known += [] if classes is None else [np.asarray(classes)]
+        found = np.unique(np.concatenate([y, *known]))
+        if len(found) < 2:
+            raise ValueError(
+                f"The first rows have only one class, {found[0]!r}. Name the classes to expect in "
+                "the first call: partial_fit(X, y, classes=[...])."
+            )
+        weight = self._class_weighted(y, self._checked_weight(sample_weight, X), X)
+        earlier, self.classes_ = (self.classes_ if going_on else found), found
+        loss, target = self._targets(y)
+        if len(earlier) < len(found):
+            self._widen(earlier, loss)
+        return self._absorb(X, target, weight, loss)
+
+    def _widen(self, earlier, loss):
+        """Give the stream outputs for the classes that it has now."""
+        stream = self._stream
+        places = np.searchsorted(self.classes_, earlier)
+        if stream.problem.target.shape[1] == 1:
+            # Two classes had one output between them: their difference, or one against the other.
+            outputs = np.zeros((1, len(self.classes_)))
+            outputs[0, places] = [-0.5, 0.5] if loss.coupled else [-1.0, 1.0]
+        else:
+            outputs = np.eye(len(self.classes_))[places]
+        target = None
+        if stream.state.waiting is not None:
+            codes = stream.problem.loss.predict(stream.state.waiting[1])
+            target = loss.encode(places[codes], len(self.classes_))
+        state = stream.state.with_outputs(outputs, target)
+        nothing = np.zeros((0, len(self.classes_)))
+        problem = replace(stream.problem, loss=loss, target=nothing)
+        self._stream = replace(stream, problem=problem, state=state)
 
     def decision_function(self, X):
         """Decision values: (rows,) for two classes, positive for the second; else a column each."""

@@ -5,7 +5,7 @@ from sklearn.callback import with_callbacks
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
-from rkhs.estimators._base import SHARED_PARAMETERS, KernelMachine, takes_more_rows
+from rkhs.estimators._base import SHARED_PARAMETERS, KernelMachine, streams, takes_more_rows
 
 
 class KernelRegressor(RegressorMixin, KernelMachine):
@@ -70,27 +70,36 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             A row of weight w counts like w copies of it.
         """
         table = X
+        X, y, target = self._checked(self._coded(X), y, reset=True)
+        weight = self._checked_weight(sample_weight, X)
+        return self._fit(X, target, weight, self._build_loss(), y, sample_weight, table)
+
+    def _checked(self, X, y, reset):
+        """Table and targets, both as given and with a column an output."""
         X, y = validate_data(
             self,
-            self._coded(X),
+            X,
             y,
             accept_sparse="csr",
             dtype="numeric",
             ensure_all_finite=self._finite(X),
             y_numeric=True,
             multi_output=True,
+            reset=reset,
         )
-        weight = self._checked_weight(sample_weight, X)
-        self._one_output = y.ndim == 1
-        target = y.reshape(len(y), -1).astype("float64")
-        return self._fit(X, target, weight, self._build_loss(), y, sample_weight, table)
+        if reset:
+            self._one_output = y.ndim == 1
+        return X, y, y.reshape(len(y), -1).astype("float64")
 
     @available_if(takes_more_rows)
     def partial_fit(self, X, y, sample_weight=None):
-        """Add rows to those of earlier calls, with `RandomBinning` features or `EigenPro`.
+        """Add rows to those of earlier calls.
 
-        The model becomes that of all rows so far: the solver starts from its last coefficients,
-        and cells and centres that are new from zero. The rows (not copies of them) are remembered.
+        With `RandomBinning` features or `EigenPro` the model becomes that of all rows so far: the
+        solver starts from its last coefficients, and cells or centres that are new from zero. The
+        rows (not copies of them) are remembered. With `DSG`, `UDSG` and `CDSG` the rows are
+        the next of a stream, seen once and forgotten, but for the last few thousand that wait
+        for a batch to fill. Length scales that are learnt come from the first call.
 
         Parameters
         ----------
@@ -98,7 +107,19 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         y : array of shape (rows,) or (rows, outputs)
         sample_weight : array of shape (rows,), optional
         """
-        return self._add_rows(X, y, sample_weight)
+        if not streams(self):
+            return self._add_rows(X, y, sample_weight)
+        going_on = self._goes_on()
+        if not going_on:
+            X = self._coded(X)
+        X, y, target = self._checked(X, y, reset=not going_on)
+        if going_on and target.shape[1] != self._stream.problem.target.shape[1]:
+            raise ValueError(
+                f"y has {target.shape[1]} outputs, and earlier rows had "
+                f"{self._stream.problem.target.shape[1]}. Give as many."
+            )
+        weight = self._checked_weight(sample_weight, X)
+        return self._absorb(X, target, weight, self._build_loss())
 
     def predict(self, X):
         """The fitted function on each row: (rows,), or (rows, outputs) if y had columns."""

@@ -164,7 +164,9 @@ class RandomFourier(FeatureMap):
         index = (self.n_features - 1) // self.block_size
         phase = uniform(self.seed_, _PHASE_STREAM, index, (1,))[0]
         turns = X @ frequency + X.dtype.type(phase)
-        return X.dtype.type(self._value) * np.cos(X.dtype.type(2 * np.pi) * (turns - np.rint(turns)))
+        return X.dtype.type(self._value) * np.cos(
+            X.dtype.type(2 * np.pi) * (turns - np.rint(turns))
+        )
 
     def write_pairs(self, X, start: int, stop: int, out) -> None:
         """Cosines, then sines, of the frequencies `start` to `stop`, not scaled."""

@@ -7,12 +7,13 @@ from rkhs.solvers._doubly_stochastic import CDSG, DSG, UDSG
 from rkhs.solvers._eigenpro import EigenPro
 from rkhs.solvers._exact import Exact
 from rkhs.solvers._newton_cg import NewtonCG
-from rkhs.solvers._stochastic import SGD, Pegasos
+from rkhs.solvers._stochastic import SGD, SVRG, Pegasos
 
 __all__ = [
     "CDSG",
     "DSG",
     "SGD",
+    "SVRG",
     "UDSG",
     "ConjugateGradient",
     "CoordinateDescent",
@@ -31,6 +32,7 @@ SOLVERS: dict[str, type[Solver]] = {
     "eigenpro": EigenPro,
     "sgd": SGD,
     "pegasos": Pegasos,
+    "svrg": SVRG,
     "dsg": DSG,
     "udsg": UDSG,
     "cdsg": CDSG,

@@ -1,6 +1,7 @@
 """One step of a doubly stochastic method: a batch of rows, a block of features, a rule."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy import linalg
@@ -12,7 +13,7 @@ from rkhs.solvers._preconditioner import largest_eigenvalue
 
 _ROWS = 512
 _COLUMNS = 128
-_DAMPING = 0.5
+_DAMPING = 1.0
 _SAMPLED = 1024  # rows that a block's largest eigenvalue is estimated from
 _HALVINGS = 12
 _DOUBLINGS = 60
@@ -35,10 +36,15 @@ class Batch:
         problem = self.problem
         self.f = np.zeros(self.target.shape)
         if len(pairs):
-            features = problem.features.sized(2 * len(pairs))
+            features = self.features.sized(2 * len(pairs))
             coef = (scale * features.from_pairs(pairs)).astype(problem.operator.dtype)
             self.f += features.evaluate(self.source, coef, problem.n_jobs)
         self.slope = self.share[:, None] * problem.loss.derivative(self.f, self.target)
+
+    @property
+    def features(self) -> Any:
+        """The map, which regenerates its blocks."""
+        return self.problem.features
 
     @property
     def mean_slope(self) -> np.ndarray:
@@ -47,23 +53,21 @@ class Batch:
     def loss(self, f) -> float:
         return self.problem.loss.value(f, self.target, self.share)
 
-    def step(self, pairs, frequencies, rule, length, automatic):
+    def step(self, pairs, frequencies, is_old, rule, length, automatic):
         """Direction of a block's coefficients, and how far to go against it.
 
         `pairs` are those that the block has, of a model with all `n_frequencies`.
         """
         problem = self.problem
         n_rows, width = len(self.f), frequencies.stop - frequencies.start
-        variance = problem.features.kernel_.diag(np.zeros((1, self.source.shape[1])))[0]
+        variance = self.features.kernel_.diag(np.zeros((1, self.source.shape[1])))[0]
         value = np.sqrt(variance / width)  # of a block that stands for the kernel alone
         Z = scratch("block", (n_rows, 2 * width), problem.operator.dtype)
         slope = (self.slope / n_rows).astype(Z.dtype)
 
         def write(rows):
             part = Z[rows]
-            problem.features.write_pairs(
-                self.source[rows], frequencies.start, frequencies.stop, part
-            )
+            self.features.write_pairs(self.source[rows], frequencies.start, frequencies.stop, part)
             part *= Z.dtype.type(value)
             return part.T @ slope[rows]
 
@@ -71,8 +75,10 @@ class Batch:
         gradient = np.zeros((2 * width, slope.shape[1]))
         for part in tile_map(write, tiles, problem.n_jobs):
             gradient += part
-        # A block among others: the function may use all of them, at so much less a norm.
-        penalty = problem.alpha * len(pairs) / width if rule.penalised else 0.0
+        # A new block stands for the kernel alone. One that is visited again is a block among
+        # others, and its norm counts as often as there are blocks.
+        share = len(pairs) / width if is_old else 1.0
+        penalty = share * problem.alpha if rule.penalised else 0.0
         old = pairs[frequencies].transpose(1, 0, 2).reshape(2 * width, -1) / value
         gradient += penalty * old
         direction = rule.preconditioned(self, Z, gradient, penalty)
@@ -84,22 +90,25 @@ class Batch:
 
         for _ in tile_map(times, tiles, problem.n_jobs):
             pass
-        line = penalty * float(np.vdot(old, direction)), penalty * float(np.vdot(direction, direction))
+        line = (
+            penalty * float(np.vdot(old, direction)),
+            penalty * float(np.vdot(direction, direction)),
+        )
         length = rule.limited(self, moved, line, length, automatic)
         return value * direction.reshape(2, width, -1).transpose(1, 0, 2), length
 
     def probe(self, width, n_rows):
         """Cosines and sines of the first frequencies on a few rows, as the kernel weighs them."""
         few = self.source[:n_rows]
-        kernel = self.problem.features.kernel_
+        kernel = self.features.kernel_
         pairs = np.empty((len(few), 2 * width))
-        self.problem.features.write_pairs(few, 0, width, pairs)
+        self.features.write_pairs(few, 0, width, pairs)
         return few, pairs * np.sqrt(kernel.diag(few.astype(np.float64))[:, None] / width)
 
     def feature_variance(self, width, n_rows) -> float:
         """Variance of a block's products around the kernel's values, mean over rows."""
         few, Z = self.probe(width, n_rows)
-        exact = self.problem.features.kernel_(few.astype(np.float64))
+        exact = self.features.kernel_(few.astype(np.float64))
         # (row, row', frequency): each frequency alone estimates the kernel, a block is their mean.
         cosine, sine = Z[:, None, :width], Z[:, None, width:]
         products = width * (cosine * Z[None, :, :width] + sine * Z[None, :, width:])
@@ -130,13 +139,43 @@ class Batch:
         return low
 
 
-class Gradient:
+class Rule:
+    """How a block's gradient becomes a step; no state of its own.
+
+    Attributes
+    ----------
+    penalised : bool
+        Whether the penalty is part of the step, rather than shrinking the whole function.
+    """
+
+    penalised = False
+
+    @staticmethod
+    def first_length(batch: Batch, width: int) -> float:
+        """Length of the first step, for blocks of so many frequencies."""
+        raise NotImplementedError
+
+    @staticmethod
+    def length(step_size, alpha: float, first: float, count: int) -> float:
+        """Length of step `count`, from 1 on."""
+        raise NotImplementedError
+
+    @staticmethod
+    def preconditioned(batch: Batch, Z, gradient, penalty: float) -> np.ndarray:
+        """The direction to go against."""
+        raise NotImplementedError
+
+    @staticmethod
+    def limited(batch: Batch, moved, line, length: float, automatic: bool) -> float:
+        """The length that the batch's own loss allows."""
+        raise NotImplementedError
+
+
+class Gradient(Rule):
     """Algorithm 1: the gradient itself, with steps theta / (t + delay).
 
     The penalty shrinks the whole function.
     """
-
-    penalised = False
 
     @staticmethod
     def first_length(batch, width) -> float:
@@ -145,7 +184,7 @@ class Gradient:
         top = 1.1 * largest_eigenvalue(batch.probe(width, _SAMPLED)[1])
         if loss.curvature is None:
             # Slopes of size one whatever the distance: steps follow the targets.
-            size = max(float(np.abs(batch.target).max(axis=1).mean()), _TINY)
+            size = _target_size(batch)
             return size / (top + batch.problem.alpha * size)
         return 1.0 / (loss.curvature * top + batch.problem.alpha)
 
@@ -161,10 +200,12 @@ class Gradient:
 
     @staticmethod
     def limited(batch, moved, line, length, automatic) -> float:
-        return batch.search(moved, line, length, expand=False) if automatic else length
+        # With a kink, a step may have to raise the loss of its own rows for the sum to fall.
+        smooth = batch.problem.loss.curvature is not None
+        return batch.search(moved, line, length, expand=False) if automatic and smooth else length
 
 
-class Newton:
+class Newton(Rule):
     """The block's covariance on the batch, weighted by the curvature, undone.
 
     The penalty is the block's own, so that going through the blocks again and again leads to
@@ -218,6 +259,10 @@ class Newton:
         return batch.search(moved, line, length, expand=kinked and automatic)
 
 
+def _target_size(batch) -> float:
+    return max(float(np.abs(batch.target).max(axis=1).mean()), _TINY)
+
+
 def row_curvature(loss, f, target) -> np.ndarray:
     """A bound of the loss's second derivative at each row; 1 for a loss with a kink."""
     if loss.curvature is None:
@@ -228,4 +273,4 @@ def row_curvature(loss, f, target) -> np.ndarray:
     return np.clip(largest, 1e-6 * loss.curvature, loss.curvature)
 
 
-STEPS = {"newton": Newton, "gradient": Gradient}
+STEPS: dict[str, type[Rule]] = {"newton": Newton, "gradient": Gradient}
