@@ -34,6 +34,7 @@ def minimise(gram, linear, lower, upper, epsilon, tol):
     high = [1.0 / rest for rest in slack]  # and of slack >= 0
     a = sum(sign * start for sign, start in zip(signs, starts, strict=True))
     n_pairs = 2 * len(x) * len(linear)
+    best, least = (a, low, high), np.inf
     for _ in range(_STEPS):
         product = gram @ a
         slope = product - linear
@@ -45,6 +46,10 @@ def minimise(gram, linear, lower, upper, epsilon, tol):
             for sign, z, v in zip(signs, low, high, strict=True)
         )
         value = 0.5 * float(a @ product) - float(linear @ a) + epsilon * float(np.abs(a).sum())
+        # Beyond what rounding allows, further steps lead away again: the best one counts.
+        distance = max(gap / abs(value) if value else np.inf, unmet)
+        if distance < least:
+            best, least = (a, list(low), list(high)), distance
         if gap <= tol * abs(value) and unmet <= _UNMET:
             break
         barrier = _CENTERING * gap / n_pairs
@@ -54,7 +59,7 @@ def minimise(gram, linear, lower, upper, epsilon, tol):
             pulls.append(-(sign * slope + epsilon) + barrier / part - barrier / rest)
         stiffness = 1.0 / sum(1.0 / bend for bend in bends)
         wish = sum(s * pull / bend for s, pull, bend in zip(signs, pulls, bends, strict=True))
-        move, product_move = _solve(gram, stiffness, wish)
+        product_move = _solve(gram, stiffness, wish)
         size = 1.0
         moves = []
         for i, sign in enumerate(signs):
@@ -69,19 +74,20 @@ def minimise(gram, linear, lower, upper, epsilon, tol):
             slack[i] = slack[i] - size * d
             low[i] = low[i] + size * d_low
             high[i] = high[i] + size * d_high
-        a = a + size * move
+        # From the parts, which stay inside the box; sums of moves drift out of it.
+        a = sum(s * (end[0] + part) for s, end, part in zip(signs, ends, x, strict=True))
+    a, low, high = best
     return unit * _snapped(a, signs, ends, low, high)
 
 
 def _solve(gram, stiffness, wish):
-    """The move with (E + G) move = E wish, and G times it."""
+    """G times the move with (E + G) move = E wish."""
     system = gram.copy()
     jitter = 0.0
     while True:
         system[np.diag_indices_from(system)] = np.diagonal(gram) * (1.0 + jitter) + stiffness
         try:
-            move = cho_solve(cho_factor(system, lower=True), stiffness * wish)
-            return move, gram @ move
+            return gram @ cho_solve(cho_factor(system, lower=True), stiffness * wish)
         except LinAlgError:
             jitter = max(10.0 * jitter, 1e-15)
 
@@ -106,4 +112,4 @@ def _snapped(a, signs, ends, low, high):
 
 def _at_end(distance, multiplier):
     distance = np.abs(distance)
-    return (distance < 1e-6) & (1e3 * distance < multiplier)
+    return (distance < 1e-8) & (1e3 * distance < multiplier)
