@@ -59,7 +59,7 @@ def minimise(gram, linear, lower, upper, epsilon, tol):
             pulls.append(-(sign * slope + epsilon) + barrier / part - barrier / rest)
         stiffness = 1.0 / sum(1.0 / bend for bend in bends)
         wish = sum(s * pull / bend for s, pull, bend in zip(signs, pulls, bends, strict=True))
-        product_move = _solve(gram, stiffness, wish)
+        move, product_move = _solve(gram, stiffness, wish)
         size = 1.0
         moves = []
         for i, sign in enumerate(signs):
@@ -74,20 +74,22 @@ def minimise(gram, linear, lower, upper, epsilon, tol):
             slack[i] = slack[i] - size * d
             low[i] = low[i] + size * d_low
             high[i] = high[i] + size * d_high
-        # From the parts, which stay inside the box; sums of moves drift out of it.
-        a = sum(s * (end[0] + part) for s, end, part in zip(signs, ends, x, strict=True))
+        # Sums of moves drift out of the box, which parts that begin at zero do not; a part
+        # that begins at its lower end has lost the digits.
+        a = x[0] - x[1] if epsilon > 0 else a + size * move
     a, low, high = best
     return unit * _snapped(a, signs, ends, low, high)
 
 
 def _solve(gram, stiffness, wish):
-    """G times the move with (E + G) move = E wish."""
+    """The move with (E + G) move = E wish, and G times it."""
     system = gram.copy()
     jitter = 0.0
     while True:
         system[np.diag_indices_from(system)] = np.diagonal(gram) * (1.0 + jitter) + stiffness
         try:
-            return gram @ cho_solve(cho_factor(system, lower=True), stiffness * wish)
+            move = cho_solve(cho_factor(system, lower=True), stiffness * wish)
+            return move, gram @ move
         except LinAlgError:
             jitter = max(10.0 * jitter, 1e-15)
 
