@@ -267,7 +267,7 @@ def overhead(options):
 
 def features(options):
     """Test error after 10 epochs on the same random Fourier features."""
-    n_features = 200 if options.quick else 4000
+    n_features = 200 if options.quick else options.features
     print(f"{n_features:,} features, squared error, alpha 1e-9\n")
     print(f"{'':>20s} {'rows':>8s} {'SGD':>16s} {'EigenPro, rank 0':>18s} {'EigenPro':>16s}")
     for name in options.tables:
@@ -299,7 +299,6 @@ def features(options):
                 if classes
                 else f"   {error:7.4f} ({seconds:4.0f}s)"
             )
-            print(row, end="\r", flush=True)
         print(row, flush=True)
 
 
@@ -325,7 +324,7 @@ def _table(name, n_rows):
 
 def steps(options):
     """Epochs to 1.01 times the least objective, alpha 1e-5, by step (200: not reached)."""
-    n_rows = 600 if options.quick else 3000
+    n_rows = 600 if options.quick else 2000
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n_rows, 5))
     y = np.sin(2 * X[:, :1]) + X[:, 1:2] * X[:, 2:3]
@@ -361,6 +360,7 @@ def main():
     parser.add_argument("--rows", type=int, default=10_000, help="of epochs")
     parser.add_argument("--longest", type=int, default=200, help="epochs of Pegasos")
     parser.add_argument("--methods", nargs="+", default=["eigenpro", "falkon", "svc"])
+    parser.add_argument("--features", type=int, default=4000, help="of features")
     parser.add_argument("--epochs", type=int, default=5, help="of EigenPro on all of MNIST")
     parser.add_argument("--centers", nargs="+", type=int, default=[5000, 10_000])
     parser.add_argument("--tables", nargs="+", default=["covtype", "mnist", "year_prediction_msd"])

@@ -68,8 +68,12 @@ class _Space:
         keys = uniform(self.problem.seed, stream, number, (len(self.rows),))
         return self.rows[np.argsort(keys, kind="stable")]
 
-    def _test_rows(self, batch_size):
-        return self._shuffled(_TEST_STREAM, 0)[: max(batch_size, _TEST_ROWS)]
+    def _test_rows(self, batch_size, sample):
+        """Rows to measure the step on: outside the sample, if there are enough."""
+        count = max(batch_size, _TEST_ROWS)
+        rows = self._shuffled(_TEST_STREAM, 0)
+        outside = rows[np.isin(rows, sample, invert=True)]
+        return (outside if len(outside) >= count else rows)[:count]
 
     def _sample(self, count):
         """Different rows for the spectrum, and the share of the mean that each stands for."""
@@ -137,6 +141,8 @@ class WholeSpace(_Space):
         self._place = np.full(n_rows, -1)
         self._place[self.sample] = np.arange(len(self.sample))
         self._set_preconditioner(problem, plan, share)
+        # New memory for each batch would cost as much as what is written to it.
+        self._inside = np.empty(plan.batch_size**2, problem.operator.dtype)
 
     def _gram(self, left, right=None):
         """The kernel of some rows with the nugget; `right` are all of `left` by default."""
@@ -166,7 +172,7 @@ class WholeSpace(_Space):
         gains = self._gains(plan, values) / values[: self.rank]
         self._gain = gains.astype(dtype)[:, None]
         self._vectors = np.ascontiguousarray(root * vectors[:, : self.rank])
-        test = self._test_rows(plan.batch_size)
+        test = self._test_rows(plan.batch_size, self.sample)
         scale = np.sqrt(self._steepness[test])[:, None].astype(dtype)
         plain = self._gram(test) * scale * scale.T
         inner = scale * (self._gram(test, self.sample) @ self._vectors)
@@ -184,7 +190,7 @@ class WholeSpace(_Space):
         share = self._share[batch][:, None]
         own = a[batch]
         residual = np.empty_like(own)
-        inside = np.empty((len(batch), len(batch)), operator.dtype)
+        inside = self._inside[: len(batch) ** 2].reshape(len(batch), len(batch))
 
         def visit(part, f, entries):
             f = f.astype(np.float64, copy=False)
@@ -249,7 +255,7 @@ class FeatureSpace(_Space):
         norms = self._choose_rank(plan, values, squares, norms, dtype)
         self._directions = np.ascontiguousarray(directions[:, : self.rank])
         self._gain = self._gains(plan, values).astype(dtype)[:, None]
-        test = self._test_rows(plan.batch_size)
+        test = self._test_rows(plan.batch_size, sample)
         scale = np.sqrt(self._steepness[test])[:, None].astype(dtype)
         T = scale * problem.operator.take(test)
         plain = T @ T.T
