@@ -272,7 +272,9 @@ class Operator:
         ]
         rest = len(index) - n_kept
         if rest:
-            n_parts = _PARTS * -(-rest // (_PARTS * self._height))
+            # Of one block at a time only that block is in memory, whatever the rows' length.
+            height = _TILE_ROWS[1] if one_at_a_time else self._height
+            n_parts = _PARTS * -(-rest // (_PARTS * height))
             cuts = n_kept + np.arange(n_parts + 1) * rest // n_parts
             parts += [
                 partial(self._computed_part, index, slice(*pair), one_at_a_time)
