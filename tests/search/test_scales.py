@@ -59,3 +59,13 @@ def test_weights_are_repetitions_in_any_order():
     np.testing.assert_array_equal(X[once.rows], X[rows][many.rows])
     np.testing.assert_array_equal(once.weight, many.weight)
     np.testing.assert_allclose(once.target, many.target)
+
+
+def test_few_of_many_columns_are_found_and_many_that_count_are_kept():
+    X = np.random.default_rng(0).normal(size=(1000, 240))
+    y = np.sin(2 * X[:, :1]) + X[:, 1:2] * X[:, 2:3]
+    found = learn_scales(Laplacian(), X, y)
+    assert set(np.argsort(-found.contribution)[:3]) == {0, 1, 2}
+    assert np.isfinite(found.length_scale).sum() <= 75
+    all_count = learn_scales(Laplacian(), X[:, :160], X[:, :160].sum(axis=1, keepdims=True))
+    assert np.isfinite(all_count.length_scale).sum() > 120

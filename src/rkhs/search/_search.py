@@ -24,10 +24,10 @@ _TRIAL_ROWS, _MOST_TRIAL_ROWS, _TRIAL_TARGETS = 20_000, 100_000, 400_000
 _TRIAL_GRIDS = 64
 _FEWEST_ROWS = 50  # that differ
 _GRIDS = 512
-_TRIAL_CENTERS, _CENTERS = 800, 1500
+_TRIAL_CENTERS, _CENTERS = 800, 2000
 _SMOOTH = 1.25  # times the error with grids, up to which that of few rows makes centres worth a try
 _CLEARLY = 0.9  # of the error with grids of the trial: those of the model are more
-_WORK = 10**9  # look-ups of a pass with all grids
+_WORK = 12 * 10**7  # look-ups of a pass with all grids, times the root of the outputs
 _TRIAL_TOL, _TOL = 1e-2, 3e-3
 _NEWTON_TOL, _NEWTON_INNER = 1e-2, 10  # a tighter solution predicts no better
 
@@ -91,7 +91,7 @@ def search(
     found = _Best(kernel, report, begin + 2.0 * quarter)
     _try_binning(found, task, seed, n_jobs)
     # Bin numbers take two or four bytes.
-    most = min(memory // 8 // (4 * len(source)), _WORK // (len(source) * target.shape[1]))
+    most = min(memory // 8 // (4 * len(source)), _WORK / (len(source) * np.sqrt(target.shape[1])))
     features: FeatureMap = RandomBinning(int(np.clip(most, _TRIAL_GRIDS, _GRIDS)))
     solver: Solver = ConjugateGradient(tol=_TOL)
     if loss.quadratic:
