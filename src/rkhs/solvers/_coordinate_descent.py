@@ -15,6 +15,7 @@ _SCHEMES = ("grid", "random")
 _ROUND = 4  # epochs, of which only the first visits blocks at rest
 _LEAST_BEND = 0.01  # second derivative over its bound, below which it is not trusted
 _BACKTRACKS = 20
+_ROUNDING = 1e-13
 _ROWS_AT_ONCE = 8192
 
 
@@ -213,7 +214,8 @@ def _sweep(problem, state):
     columns, loss = state.columns, problem.loss
     if state.round == 0:
         _expand(problem, state)
-    f, coef, objective = state.f, state.coef.copy(), state.objective
+    f, coef = state.f, state.coef.copy()
+    highest = state.objective + _ROUNDING * abs(state.objective)
     shift = np.zeros_like(f)
     violations = columns.sweep(
         state.blocks,
@@ -230,7 +232,7 @@ def _sweep(problem, state):
     state.f = f + shift
     _measure(problem, state)
     size, delta = 1.0, state.coef - coef
-    while not loss.quadratic and not state.objective <= objective:
+    while not loss.quadratic and not state.objective <= highest:
         size = 0.5 * size if size > 0.5**_BACKTRACKS else 0.0
         state.coef, state.f = coef + size * delta, f + size * shift
         _measure(problem, state)
