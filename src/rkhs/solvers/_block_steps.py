@@ -161,6 +161,11 @@ class Rule:
         raise NotImplementedError
 
     @staticmethod
+    def longest(first: float) -> float:
+        """The longest step that a rule of reuse may ask for."""
+        raise NotImplementedError
+
+    @staticmethod
     def preconditioned(batch: Batch, Z, gradient, penalty: float) -> np.ndarray:
         """The direction to go against."""
         raise NotImplementedError
@@ -195,6 +200,10 @@ class Gradient(Rule):
         return 1.0 / (1.0 / first + 0.5 * alpha * count)
 
     @staticmethod
+    def longest(first) -> float:
+        return first
+
+    @staticmethod
     def preconditioned(batch, Z, gradient, penalty):
         return gradient
 
@@ -221,6 +230,10 @@ class Newton(Rule):
     @staticmethod
     def length(step_size, alpha, first, count) -> float:
         return first if step_size == "auto" else float(step_size)
+
+    @staticmethod
+    def longest(first) -> float:
+        return np.inf  # the search on the batch limits it
 
     @staticmethod
     def preconditioned(batch, Z, gradient, penalty):
