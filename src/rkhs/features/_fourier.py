@@ -168,15 +168,15 @@ class RandomFourier(FeatureMap):
             X.dtype.type(2 * np.pi) * (turns - np.rint(turns))
         )
 
-    def write_pairs(self, X, start: int, stop: int, out) -> None:
-        """Cosines, then sines, of the frequencies `start` to `stop`, not scaled."""
+    def write_pairs(self, X, start: int, stop: int, out, scale=1.0) -> None:
+        """Cosines, then sines, of the frequencies `start` to `stop`, times `scale`."""
         X = self._scaled(X, out.dtype)
         half = self.block_size // 2
         parts = []
         for index in range(start // half, -(-stop // half)):
             whole = self.sized((index + 1) * self.block_size)._cached_block(index, out.dtype)
             parts.append(whole[:, max(start - index * half, 0) : stop - index * half])
-        self._write_pairs(X, np.hstack(parts), 1.0, out)
+        self._write_pairs(X, np.hstack(parts) if len(parts) > 1 else parts[0], scale, out)
 
     def from_pairs(self, pairs: np.ndarray) -> np.ndarray:
         """Coefficients of the features from those of cosines and sines that are not scaled.

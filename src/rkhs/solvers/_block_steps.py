@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from rkhs.compute import blas_for, scratch, slices, tile_map
+from rkhs.compute import blas_for, scratch, slices, tile_map, transposed_times
 from rkhs.data import RowSource
 from rkhs.problem import Problem
 from rkhs.solvers._preconditioner import largest_eigenvalue
@@ -65,11 +65,11 @@ class Batch:
         Z = scratch("block", (n_rows, 2 * width), problem.operator.dtype)
         slope = (self.slope / n_rows).astype(Z.dtype)
 
+        ends = frequencies.start, frequencies.stop
+
         def write(rows):
-            part = Z[rows]
-            self.features.write_pairs(self.source[rows], frequencies.start, frequencies.stop, part)
-            part *= Z.dtype.type(value)
-            return part.T @ slope[rows]
+            self.features.write_pairs(self.source[rows], *ends, Z[rows], value)
+            return transposed_times(Z[rows], slope[rows])
 
         tiles = slices(n_rows, _ROWS)
         gradient = np.zeros((2 * width, slope.shape[1]))
@@ -161,8 +161,8 @@ class Rule:
         raise NotImplementedError
 
     @staticmethod
-    def longest(first: float) -> float:
-        """The longest step that a rule of reuse may ask for."""
+    def longest(length: float) -> float:
+        """The longest step that may be taken in place of one of this length."""
         raise NotImplementedError
 
     @staticmethod
@@ -200,8 +200,8 @@ class Gradient(Rule):
         return 1.0 / (1.0 / first + 0.5 * alpha * count)
 
     @staticmethod
-    def longest(first) -> float:
-        return first
+    def longest(length) -> float:
+        return 2.0 * length  # steps still fall like 1/t, as the rate needs
 
     @staticmethod
     def preconditioned(batch, Z, gradient, penalty):
@@ -232,7 +232,7 @@ class Newton(Rule):
         return first if step_size == "auto" else float(step_size)
 
     @staticmethod
-    def longest(first) -> float:
+    def longest(length) -> float:
         return np.inf  # the search on the batch limits it
 
     @staticmethod

@@ -429,8 +429,7 @@ class CDSG(DSG):
         lengths = longest_steps(state.scale * state.drift, batch.mean_slope, length, noise)
         # An early block that was cut small can't stand in for one of today's size.
         lengths = np.where(2 * widths >= self._block_width(len(batch.f)), lengths, 0.0)
-        longest = STEPS[str(self.step)].longest(state.first_length)
-        lengths = np.minimum(lengths, max(longest, length))
+        lengths = np.minimum(lengths, STEPS[str(self.step)].longest(length))
         best = int(np.argmax(lengths))
         return (best, float(lengths[best])) if lengths[best] > length else (block, length)
 
