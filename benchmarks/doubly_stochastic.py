@@ -304,14 +304,14 @@ def stream(arguments):
             .astype(np.float32)
         )
         a = X @ weights
-        return X, np.sin(2 * a[:, 0]) + a[:, 1] * a[:, 2]
+        return X, np.sin(a[:, 0]) + a[:, 1] * a[:, 2]
 
     model = KernelRegressor(
         kernel="gaussian",
-        length_scale=5.0,
+        length_scale=10.0,
         alpha=1e-7,
         random_state=0,
-        solver=solver("CDSG", batch_size=50_000, block_size=256),
+        solver=solver("UDSG", batch_size=50_000, block_size=256),
     )
     X_test, y_test = part(10**6)
     model.partial_fit(X_test[:2000], y_test[:2000])  # compiles
