@@ -50,6 +50,7 @@ def table(name, n_rows=None):
     from rkhs.datasets import load
 
     X, y, X_test, y_test = load(name)
+    X = X.reshape(len(X), -1)
     if X_test is None:
         order = np.random.default_rng(0).permutation(len(X))
         cut = int(0.8 * len(X))
@@ -255,7 +256,7 @@ def table3(arguments):
 
     from rkhs import KernelClassifier
 
-    for name in SVM_SETS:
+    for name in [name for name in SVM_SETS if name in arguments.sets]:
         X, y, X_test, _ = table(name, 2000 if arguments.quick else SVM_ROWS)
         y = (y == 2).astype(int) if name == "covtype" else y
         X, X_test = standardised(X, X_test) if "cifar" not in name else (X, X_test)
@@ -378,7 +379,7 @@ def divergence(arguments):
     from rkhs.losses import LOSSES
 
     worst, count = 0.0, 0
-    for name in ALL_SETS[:3] if arguments.quick else ALL_SETS:
+    for name in ALL_SETS[:3] if arguments.quick else arguments.sets:
         try:
             X, y, X_test, _ = table(name, 1500)
         except (OSError, ValueError) as problem:
@@ -431,6 +432,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sections", nargs="*", choices=[*SECTIONS, []], default=[])
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--sets", nargs="*", choices=ALL_SETS, default=ALL_SETS)
     parser.add_argument("--methods", nargs="*", choices=METHODS, default=METHODS)
     parser.add_argument("--plot", help="file for the plot of the rate")
     arguments = parser.parse_args()
