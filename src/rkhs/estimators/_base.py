@@ -3,8 +3,7 @@
 import contextlib
 import numbers
 import time
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 from scipy import sparse
@@ -26,6 +25,7 @@ from rkhs.data import (
 from rkhs.driver import Fit, run
 from rkhs.estimators import _raw
 from rkhs.estimators._auto import choose, default_kernel, parse_memory
+from rkhs.estimators._more_rows import Stream, grows, kind_of, takes_more_rows
 from rkhs.estimators._progress import progress_for
 from rkhs.features import FEATURES
 from rkhs.features._base import new_seed, sample_rows
@@ -36,7 +36,6 @@ from rkhs.operators import KernelOperator
 from rkhs.problem import Problem
 from rkhs.registry import build
 from rkhs.search import learn_kernel, search_bytes
-from rkhs.solvers import SOLVERS
 
 _SAME_KERNEL = 0.01  # mean difference of kernel values that a new sample of rows may make
 _DTYPES = {"float32": np.float32, "float64": np.float64}
@@ -209,7 +208,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
 
     def _coded(self, X):
         """A table to fit to, with codes for the categories if the features take them."""
-        takes = getattr(_kind(self.features, FEATURES), "takes_categories", False)
+        takes = getattr(kind_of(self.features, FEATURES), "takes_categories", False)
         if not (_raw.nothing_set(self) or takes):
             refuse_text(X)
             self.categories_ = None
@@ -561,51 +560,6 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = _raw.nothing_set(self)
         return tags
-
-
-@dataclass
-class Stream:
-    """Where a machine stands whose solver takes rows as they come: what it needs to go on.
-
-    Attributes
-    ----------
-    problem : Problem
-        Without rows.
-    dtype : dtype
-        Of features and coefficients.
-    solver : Solver
-    state : State
-    history : list of dict
-    """
-
-    problem: Problem
-    dtype: np.dtype
-    solver: Any
-    state: Any
-    history: list[dict]
-
-
-def streams(machine) -> bool:
-    """Whether the machine's solver takes rows as they come."""
-    return bool(getattr(_kind(machine.solver, SOLVERS), "streams", False))
-
-
-def takes_more_rows(machine) -> bool:
-    """Whether `partial_fit` is there: features or a solver that grow, or a solver of streams."""
-    return streams(machine) or grows(machine)
-
-
-def grows(machine) -> bool:
-    """Whether rows can be added to those of the last fit: by the features, or by the solver."""
-    kind = _kind(machine.features, FEATURES)
-    if kind is None:  # features are None or "auto"
-        kind = machine.solver
-        kind = SOLVERS[kind]() if isinstance(kind, str) and kind in SOLVERS else kind
-    return bool(getattr(kind, "grows", False))
-
-
-def _kind(thing, registry):
-    return registry.get(thing) if isinstance(thing, str) else thing
 
 
 def _weighted(X, target, weight):

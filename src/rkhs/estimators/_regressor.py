@@ -5,7 +5,8 @@ from sklearn.callback import with_callbacks
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
-from rkhs.estimators._base import SHARED_PARAMETERS, KernelMachine, streams, takes_more_rows
+from rkhs.estimators._base import SHARED_PARAMETERS, KernelMachine
+from rkhs.estimators._more_rows import streams, takes_more_rows
 
 
 class KernelRegressor(RegressorMixin, KernelMachine):
