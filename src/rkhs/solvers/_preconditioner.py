@@ -17,7 +17,9 @@ from rkhs.operators import KernelOperator, WhitenedOperator, gram_factor
 _STREAM = 1101
 _LARGEST_DENSE = 20_000
 _RANK = 1000
-_ROWS_PER_FEATURE = 2
+_ROWS_PER_FEATURE = (2, 8)  # the least that help, and the most that pay
+_PRODUCTS = 24  # with all rows, whose work the sampled second moment may cost
+_OUTPUTS_FOR_ONE = 8  # a product with fewer takes as long: it waits for memory
 _LARGEST_SAMPLED = 4000
 _POWER_STEPS = 20
 
@@ -147,9 +149,9 @@ def for_features(problem):
 
     Twice the square root of features over rows bounds the relative error of the sampled
     second moment: two rows a feature are the least that helps, four give a condition number
-    of about nine, and more are taken while that costs no more than a few products with all
-    rows. With many `Nystrom` centres,
-    which are a uniform sample themselves, their own features L are the cheaper choice.
+    of about nine, and more are taken while that costs no more than some products with all
+    rows. With many `Nystrom` centres, which are a uniform sample themselves, their own
+    features L are the cheaper choice.
     """
     operator, features = problem.operator, problem.features
     n_features = operator.shape[1]
@@ -165,13 +167,10 @@ def for_features(problem):
     ):
         moment, _ = lapack.dlauum(operator.factor, lower=1)
         return DensePreconditioner(moment / n_features)
-    affordable = 24 * operator.shape[0] * problem.target.shape[1] // n_features
-    count = max(
-        _ROWS_PER_FEATURE * n_features,
-        min(2 * _ROWS_PER_FEATURE * n_features, 3 * affordable // 2),
-        affordable,
-    )
-    rows, shares = _rows_and_shares(problem, count)
+    outputs = max(problem.target.shape[1], _OUTPUTS_FOR_ONE)
+    affordable = _PRODUCTS * operator.shape[0] * outputs // n_features
+    fewest, most = (per_feature * n_features for per_feature in _ROWS_PER_FEATURE)
+    rows, shares = _rows_and_shares(problem, min(max(affordable, fewest), most))
     return DensePreconditioner(operator.second_moment(rows, shares))
 
 
