@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from rkhs.expansion import Expansion
@@ -46,15 +47,17 @@ def run(
     monitor = Monitor() if monitor is None else monitor
     max_epochs = solver.max_epochs if max_epochs is None else max_epochs
     begin = time.perf_counter()
+    deadline = np.inf if time_budget is None else begin + time_budget
     state = solver.init(problem)
     result: Result | None = None
     while result is None:
         monitor.begin_epoch()
+        state.deadline = deadline
         # The class's method: a solver may have a parameter of that name.
         state = type(solver).step(solver, problem, state)
         seconds = time.perf_counter() - begin
         result = monitor.end_epoch(problem, solver, state, seconds)
-        if result is None and time_budget is not None and seconds >= time_budget:
+        if result is None and begin + seconds >= deadline:
             result = Result.TIME_BUDGET
         if result is None and len(monitor.history) >= max_epochs:
             result = Result.MAX_EPOCHS

@@ -229,6 +229,14 @@ def test_no_divergence_on_raw_columns(method, step, loss):
         assert loss.value(f[:, None].astype(float), t) <= loss.value(zero, t)
 
 
+def test_a_time_budget_ends_within_an_epoch_and_a_stream_forgets_it():
+    solver = DSG(tol=0.0, batch_size=100, block_size=20)
+    model = regressor(solver, time_budget=1e-9).fit(X, y)
+    assert len(model.expansion_.coef) == 20
+    model.partial_fit(X[:1000], y[:1000])
+    assert len(model.expansion_.coef) == 220
+
+
 def test_bad_parameters_are_refused_with_a_way_out():
     for solver, message in [
         (DSG(step="euler"), "newton"),

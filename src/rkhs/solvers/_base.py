@@ -25,6 +25,8 @@ class State:
         What a user should know, such as a step size that was cut; empty if nothing.
     details : dict
         What else this epoch's row of the history holds.
+    deadline : float
+        Time (of `time.perf_counter`) after which a step of many iterations may end early.
     """
 
     coef: np.ndarray
@@ -32,6 +34,7 @@ class State:
     converged: bool = False
     note: str = ""
     details: dict = field(default_factory=dict, kw_only=True)
+    deadline: float = field(default=np.inf, kw_only=True)
 
 
 class Solver(BaseEstimator):

@@ -161,8 +161,8 @@ class Rule:
         raise NotImplementedError
 
     @staticmethod
-    def longest(length: float) -> float:
-        """The longest step that may be taken in place of one of this length."""
+    def longest(length: float, count: int) -> float:
+        """The longest step that may be taken in place of this one, the `count`-th."""
         raise NotImplementedError
 
     @staticmethod
@@ -200,8 +200,10 @@ class Gradient(Rule):
         return 1.0 / (1.0 / first + 0.5 * alpha * count)
 
     @staticmethod
-    def longest(length) -> float:
-        return 2.0 * length  # steps still fall like 1/t, as the rate needs
+    def longest(length, count) -> float:
+        # A length that follows the batch's own slopes moves the point at which mean steps are
+        # zero. The square of that must fall like 1/t, as the rate does.
+        return length * (1.0 + count**-0.5)
 
     @staticmethod
     def preconditioned(batch, Z, gradient, penalty):
@@ -232,7 +234,7 @@ class Newton(Rule):
         return first if step_size == "auto" else float(step_size)
 
     @staticmethod
-    def longest(length) -> float:
+    def longest(length, count) -> float:
         return np.inf  # the search on the batch limits it
 
     @staticmethod

@@ -1,6 +1,7 @@
 """Doubly stochastic gradients: batches of rows times blocks of random features."""
 
 import numbers
+import time
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -198,9 +199,11 @@ class DSG(Solver):
             if self.shuffle:
                 keys = uniform(problem.seed, _ORDER_STREAM, state.epoch, (n_rows,))
                 order = np.argsort(keys, kind="stable")
-            state = self._flushed(problem, self.absorb(problem, state, order))
+            state = self.absorb(problem, state, order, state.deadline)
+            state = self._flushed(problem, state)
             state.epoch += 1
-            if not self.shuffle or state.count - first >= _SHORTEST_EPOCH:
+            enough = not self.shuffle or state.count - first >= _SHORTEST_EPOCH
+            if enough or time.perf_counter() >= state.deadline:
                 break
         state.objective = state.mean_loss
         change = abs(last - state.objective)
@@ -216,11 +219,11 @@ class DSG(Solver):
         coef = features.from_pairs(pairs).astype(problem.operator.dtype)
         return features.expansion(coef)
 
-    def absorb(self, problem, state, order=None) -> StreamState:
+    def absorb(self, problem, state, order=None, deadline=np.inf) -> StreamState:
         """Take the rows of a problem, in this order, as the next of the stream.
 
         Rows that do not fill a batch wait in the state, so that the same stream gives the
-        same model however it was cut.
+        same model however it was cut. No iteration begins after the deadline.
         """
         state = replace(state)
         n_rows, position = len(problem.source), 0
@@ -229,8 +232,11 @@ class DSG(Solver):
             stop = position + self._batch_rows(state.rows_seen) - waiting
             if stop > n_rows:
                 break
-            state = self._iterate(problem, self._joined(problem, state, position, stop, order))
+            state = self._joined(problem, state, position, stop, order)
+            state = self._iterate(problem, state)
             position = stop
+            if time.perf_counter() >= deadline:
+                return state
         state.objective = state.mean_loss
         return self._joined(problem, state, position, n_rows, order)
 
@@ -429,7 +435,7 @@ class CDSG(DSG):
         lengths = longest_steps(state.scale * state.drift, batch.mean_slope, length, noise)
         # An early block that was cut small can't stand in for one of today's size.
         lengths = np.where(2 * widths >= self._block_width(len(batch.f)), lengths, 0.0)
-        lengths = np.minimum(lengths, STEPS[str(self.step)].longest(length))
+        lengths = np.minimum(lengths, STEPS[str(self.step)].longest(length, state.count))
         best = int(np.argmax(lengths))
         return (best, float(lengths[best])) if lengths[best] > length else (block, length)
 
