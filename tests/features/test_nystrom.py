@@ -247,3 +247,26 @@ def test_bad_arguments_are_refused_with_the_problem_named(parameters, problem):
 @parametrize_with_checks([Nystrom()])
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
+
+
+def test_centres_may_be_given():
+    centers = rng.normal(size=(15, 3))
+    features = Nystrom(kernel=Gaussian(), centers=centers).fit(X)
+    assert features.n_outputs == 15
+    cross, Z = Gaussian()(X, centers), features.transform(X)
+    expected = cross @ np.linalg.solve(Gaussian()(centers), cross.T)
+    np.testing.assert_allclose(Z @ Z.T, expected, atol=1e-7)
+    assert clone(features).continues(features)
+    other = centers.copy()
+    other[7, 1] += 1e-9  # not to be seen in a printed array
+    assert not clone(features).set_params(centers=other).continues(features)
+    assert not clone(features).set_params(kernel=Laplacian()).continues(features)
+
+
+@pytest.mark.parametrize(
+    ("centers", "message"),
+    [(np.zeros((4, 2)), "3 columns, got 2"), (np.full((4, 3), np.nan), "centers contains NaN")],
+)
+def test_given_centres_that_cannot_be_are_refused(centers, message):
+    with pytest.raises(ValueError, match=message):
+        Nystrom(centers=centers).fit(X)

@@ -1,5 +1,6 @@
 """The picture of a spectrum shows what the history holds."""
 
+import io
 import sys
 from unittest.mock import MagicMock
 
@@ -22,6 +23,22 @@ def test_spectrum_before_and_after_flattening():
     assert number[0] == 1
     assert (flattened[:rank] == values[rank]).all()
     assert (flattened[rank:] == values[rank:]).all()
+
+
+def test_a_picture_can_be_drawn():
+    matplotlib = pytest.importorskip("matplotlib", reason="plots are an extra")
+    matplotlib.use("Agg")
+    X, y, _ = table(200)
+    model = KernelRegressor(solver="eigenpro", max_epochs=1, random_state=0).fit(X, y)
+    ax = spectrum(model)
+    values, flattened = (line.get_ydata() for line in ax.get_lines())
+    assert np.array_equal(values, model.history_[0]["spectrum"])
+    assert flattened.max() == values[model.history_[0]["rank"]]
+    assert "critical batch" in ax.get_title()
+    file = io.BytesIO()
+    ax.figure.savefig(file)
+    assert file.getvalue().startswith(b"\x89PNG")
+    matplotlib.pyplot.close(ax.figure)
 
 
 def test_what_is_missing_is_said(monkeypatch):

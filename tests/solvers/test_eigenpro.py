@@ -66,16 +66,20 @@ def test_predicts_what_exact_kernel_regression_predicts(kernel, alpha):
     assert np.abs(ours - exact).max() < 1e-3
 
 
-def test_a_step_is_that_of_the_formula():
-    """a_B -= step r, a_s += step V diag((1 - tau mu_k+1 / mu_i) / (mu_i M)) V' K_sB r."""
+@pytest.mark.parametrize("alpha", [0.0, 0.03])
+def test_a_step_is_that_of_the_formula(alpha):
+    """a_B -= step r, a_s += step V diag((1 - tau mu_k+1 / mu_i) / (mu_i M)) V' K_sB r.
+
+    The penalty adds n alpha a to the residuals, and n alpha to the kernel's diagonal.
+    """
     X, y, _ = table(60)
     kernel = Gaussian(1.2)
-    problem = whole_space(kernel, X, y[:, None])
+    problem = whole_space(kernel, X, y[:, None], alpha=alpha)
     problem = replace(problem, start=np.random.default_rng(0).normal(size=(60, 1)))
     solver = EigenPro(rank=5, subsample=25, damping=0.5, batch_size=20)
     state = solver.init(problem)
     space, expected = state.space, state.coef.copy()
-    K, sample = kernel(X), space.sample
+    K, sample = kernel(X) + 60 * alpha * np.eye(60), space.sample
     assert len(sample) == 25
     mu, V = (part[..., ::-1] for part in np.linalg.eigh(K[np.ix_(sample, sample)] / 25))
     assert np.allclose(state.details["spectrum"], mu[:6])
@@ -88,6 +92,74 @@ def test_a_step_is_that_of_the_formula():
         )
         space.advance(state.coef, batch, 0.1)
     assert np.allclose(state.coef, expected, atol=1e-10)
+
+
+def test_a_step_on_features_is_that_of_the_formula():
+    """w -= step (I - E diag(1 - tau mu_k+1 / mu_i) E') (Z_B' r + m alpha w)."""
+    problem = make_problem(SquaredError(), "random_fourier", weighted=False, dtype=np.float64)
+    n_rows = len(problem.target)
+    solver = EigenPro(rank=5, subsample=n_rows, damping=0.5, batch_size=20)
+    state = solver.init(problem)
+    Z = problem.operator.rows(0, n_rows)
+    mu, E = (part[..., ::-1] for part in np.linalg.eigh(Z.T @ Z / n_rows))
+    assert np.allclose(state.details["spectrum"], mu[:6])
+    P = np.eye(Z.shape[1]) - (E[:, :5] * (1 - 0.5 * mu[5] / mu[:5])) @ E[:, :5].T
+    expected = state.coef.copy()
+    for batch in state.space.batches(0):
+        residual = Z[batch] @ expected - problem.target[batch]
+        gradient = Z[batch].T @ residual + len(batch) * problem.alpha * expected
+        expected -= 0.01 * P @ gradient
+        state.space.advance(state.coef, batch, 0.01)
+    assert np.allclose(state.coef, expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("space", ["kernel", "random_fourier"])
+def test_the_step_is_one_and_a_half_over_the_largest_eigenvalue(space):
+    """Of the preconditioned kernel matrix of a batch: here the one batch that there is."""
+    problem = make_problem(LogLoss(), space, weighted=True, dtype=np.float64)
+    rows = np.flatnonzero(problem.weight)
+    solver = EigenPro(rank=6, subsample=len(rows), batch_size=len(rows))
+    state = solver.init(problem)
+    curvature = len(rows) * problem.weight[rows] * problem.loss.curvature
+    K = problem.kernel(problem.source[rows])
+    if space != "kernel":
+        Z = problem.operator.take(rows)
+        K = Z @ Z.T
+    K = np.sqrt(curvature)[:, None] * K * np.sqrt(curvature)
+    ridge = len(rows) * problem.alpha
+    values = np.linalg.eigvalsh(K)[::-1]
+    if space == "kernel":  # the penalty is a part of the residual, flattened like the rest
+        values, ridge = values + ridge, 0.0
+    assert np.isclose(state.rate, 1.5 / (values[6] + ridge))
+    assert np.isclose(
+        state.details["predicted_acceleration"], (values[0] + ridge) / (values[6] + ridge)
+    )
+
+
+def test_no_step_is_longer_than_the_batch_allows():
+    """1.9 times r'r over r' K_P r, with K_P the preconditioned kernel of the batch."""
+    X, y, _ = table(60)
+    problem = whole_space(Gaussian(1.2), X, y[:, None], alpha=0.01)
+    state = EigenPro(rank=5, subsample=25, batch_size=20).init(problem)
+    space, batch = state.space, state.space.batches(0)[0]
+    K = Gaussian(1.2)(X) + 0.6 * np.eye(60)
+    on_sample = space._vectors.T @ K[np.ix_(space.sample, batch)]
+    flattened = K[np.ix_(batch, batch)] - on_sample.T @ (space._gain * on_sample)
+    r = -y[batch]
+    longest = 1.9 * (r @ r) / (r @ flattened @ r)
+    space.advance(state.coef, batch, 1e6)
+    outside = np.isin(batch, space.sample, invert=True)
+    assert np.allclose(state.coef[batch[outside], 0], -longest * r[outside])
+
+
+def test_the_sample_knows_weights():
+    """Ten equal rows have nine tenths of the weight: so much of the second moment is theirs."""
+    X = np.r_[np.zeros((10, 1)), 10.0 + 3.0 * np.arange(90)[:, None]]
+    weight = np.r_[np.full(10, 9.0 / 10), np.full(90, 1.0 / 90)]
+    problem = whole_space(Gaussian(0.1), X, np.ones((100, 1)), weight=weight)
+    for subsample in (50, 100):
+        spectrum = EigenPro(subsample=subsample).init(problem).details["spectrum"]
+        assert abs(spectrum[0] - 0.9) < 0.03
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 60])
@@ -300,6 +372,21 @@ def test_centers_make_a_small_model_of_rows_on_disk(tmp_path):
     assert accuracy_score(codes, model.predict(rows)) > 0.95
     with pytest.raises(ValueError, match=r"centers=200 and features=.*Give one"):
         model.set_params(features="random_fourier").fit(rows, codes)
+
+
+def test_centers_that_are_given_represent_the_solution():
+    X, y, _ = table(300)
+    centers = np.random.default_rng(1).uniform(-2, 2, size=(40, 3))
+    solver = EigenPro(centers=centers, tol=1e-9)
+    model = KernelRegressor(
+        Gaussian(1.5), solver=solver, alpha=1e-3, max_epochs=300, random_state=0
+    ).fit(X, y)
+    K, inner = Gaussian(1.5)(X, centers), Gaussian(1.5)(centers)
+    best = K @ np.linalg.solve(K.T @ K / 300 + 1e-3 * inner, K.T @ y / 300)
+    assert np.abs(model.predict(X) - best).max() < 1e-3
+    for bad in ("many", 0, 2.5):
+        with pytest.raises(ValueError, match=r"centers must be a positive integer, an array"):
+            model.set_params(solver=EigenPro(centers=bad)).fit(X, y)
 
 
 def test_history_tells_the_spectrum_and_the_choice():

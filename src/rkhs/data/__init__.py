@@ -7,6 +7,7 @@ from rkhs.data._categories import (
     learn_categories,
     refuse_text,
 )
+from rkhs.data._parquet import map_parquet
 from rkhs.data._preparation import Preparation, PreparedRows
 from rkhs.data._rows import RowSource, refuse_huge, row_keys, stack
 
@@ -18,6 +19,7 @@ __all__ = [
     "encode_categories",
     "extends",
     "learn_categories",
+    "map_parquet",
     "refuse_huge",
     "refuse_text",
     "row_keys",

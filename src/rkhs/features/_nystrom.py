@@ -2,6 +2,8 @@
 
 import numpy as np
 from scipy.linalg import solve_triangular
+from sklearn.base import clone
+from sklearn.utils import check_array
 
 from rkhs.compute import uniform
 from rkhs.data import RowSource
@@ -30,6 +32,9 @@ class Nystrom(FeatureMap):
         Which rows become centres: any; far from each other in the kernel's own distance;
         or by approximate ridge leverage scores [rudi2018]_.
     random_state : int, RandomState or None
+    centers : array of shape (centres, columns), optional
+        The centres themselves, which need not be rows of the table: nothing is drawn then, and
+        `n_centers` does not count.
 
     Attributes
     ----------
@@ -52,27 +57,54 @@ class Nystrom(FeatureMap):
 
     size_parameter = "n_centers"
 
-    def __init__(self, n_centers=100, kernel=None, sampling="uniform", random_state=None):
+    def __init__(
+        self, n_centers=100, kernel=None, sampling="uniform", random_state=None, centers=None
+    ):
         self.n_centers = n_centers
         self.kernel = kernel
         self.sampling = sampling
         self.random_state = random_state
+        self.centers = centers
 
     def _fit_rows(self, source, weight, dtype, n_jobs):
         if self.sampling not in SAMPLINGS:
             names = ", ".join(map(repr, SAMPLINGS))
             raise ValueError(f"sampling must be one of {names}; got {self.sampling!r}.")
+        if self.centers is not None:
+            centers = self._given_centers(source.shape[1])
+        else:
+            centers = source.floats(self._drawn_rows(source, weight, n_jobs))
+        self.centers_ = distinct_rows(centers)
+        self.factor_ = gram_factor(self.kernel_, self.centers_, np.dtype(dtype))
+
+    def _drawn_rows(self, source, weight, n_jobs):
         possible = np.flatnonzero(weight > 0)
         if len(possible) > self.n_centers:
             keys = uniform(self.seed_, _CENTER_STREAM, 0, (len(source),))
             possible = SAMPLINGS[self.sampling](
                 self.kernel_, source, weight, self.n_centers, keys, n_jobs
             )
-        self.centers_ = distinct_rows(source.floats(np.sort(possible)))
-        self.factor_ = gram_factor(self.kernel_, self.centers_, np.dtype(dtype))
+        return np.sort(possible)
+
+    def _given_centers(self, n_columns):
+        centers = check_array(self.centers, input_name="centers")
+        if centers.shape[1] != n_columns:
+            raise ValueError(
+                f"centers must have the table's {n_columns} columns, got {centers.shape[1]}."
+            )
+        return RowSource(centers).floats(slice(None))
+
+    def continues(self, last):
+        centers, other = self.centers, getattr(last, "centers", None)
+        if centers is None or other is None:
+            return super().continues(last)
+        same = np.shape(centers) == np.shape(other) and np.array_equal(centers, other)
+        return same and clone(self).set_params(centers=None).continues(
+            clone(last).set_params(centers=None)
+        )
 
     def fit_bytes(self):
-        return 8 * self.n_centers**2
+        return 8 * (self.n_centers if self.centers is None else np.shape(self.centers)[0]) ** 2
 
     @property
     def n_outputs(self):

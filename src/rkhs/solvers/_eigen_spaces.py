@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rkhs.compute import transposed_times, uniform
+from rkhs.compute import slices, tile_map, transposed_times, uniform
 from rkhs.data import RowSource
 from rkhs.operators import KernelOperator
 from rkhs.solvers import _eigensystem
@@ -20,13 +20,14 @@ from rkhs.solvers._preconditioner import weighted_rows
 
 _ORDER_STREAM = 1401
 _TEST_STREAM = 1402
-_TEST_ROWS = 1000
+TEST_ROWS = 1000
 # In reciprocals of the largest eigenvalue of a batch, and of the curvature along its gradient:
 # up to 2 of the latter no distance grows.
 _STEP, _LONGEST = 1.5, 1.9
 _LATER = 0.7  # of a first step, once gradients of earlier epochs are part of one
 _SAFE = 0.2  # the same where theory promises convergence, a third of 1 over the eigenvalue
 _MARGIN = 8  # the critical batch that the rank aims at, in batches: the sample flatters it
+_CORRECTED_ROWS = 512  # of the sample, whose correction is one thread's work
 _STEPS_ALONG_FLAT = 3  # steps of an epoch over the margin: flattened directions must still move
 
 
@@ -70,7 +71,7 @@ class _Space:
 
     def _test_rows(self, batch_size, sample):
         """Rows to measure the step on: outside the sample, if there are enough."""
-        count = max(batch_size, _TEST_ROWS)
+        count = max(batch_size, TEST_ROWS)
         rows = self._shuffled(_TEST_STREAM, 0)
         outside = rows[np.isin(rows, sample, invert=True)]
         return (outside if len(outside) >= count else rows)[:count]
@@ -141,8 +142,6 @@ class WholeSpace(_Space):
         self._place = np.full(n_rows, -1)
         self._place[self.sample] = np.arange(len(self.sample))
         self._set_preconditioner(problem, plan, share)
-        # New memory for each batch would cost as much as what is written to it.
-        self._inside = np.empty(plan.batch_size**2, problem.operator.dtype)
 
     def _gram(self, left, right=None):
         """The kernel of some rows with the nugget; `right` are all of `left` by default."""
@@ -190,22 +189,23 @@ class WholeSpace(_Space):
         share = self._share[batch][:, None]
         own = a[batch]
         residual = np.empty_like(own)
-        inside = self._inside[: len(batch) ** 2].reshape(len(batch), len(batch))
 
         def visit(part, f, entries):
             f = f.astype(np.float64, copy=False)
             slope = problem.loss.derivative(f, target[part])
             residual[part] = share[part] * slope + self._ridge * own[part]
-            inside[part] = entries[1]
             loss = weight[part] @ problem.loss.elementwise(f, target[part]).sum(axis=1)
             penalty = 0.5 * problem.alpha * np.vdot(own[part], f)
             narrow = residual[part].astype(operator.dtype)
-            return loss + penalty, transposed_times(entries[0], narrow)
+            # While the tile is in cache: what the batch's gradient is on the sample and itself.
+            return loss + penalty, *(transposed_times(values, narrow) for values in entries)
 
-        objective, on_sample = 0.0, np.zeros((len(self.sample), a.shape[1]))
-        for value, product in operator.visit_rows(batch, a, visit, (self.sample, batch)):
+        objective = 0.0
+        on_sample, bent = (np.zeros((len(rows), a.shape[1])) for rows in (self.sample, batch))
+        for value, *products in operator.visit_rows(batch, a, visit, (self.sample, batch)):
             objective += float(value)
-            on_sample += product
+            on_sample += products[0]
+            bent += products[1]
         if not np.isfinite(objective):
             return objective
         nugget = self._nugget[batch][:, None] * residual
@@ -213,8 +213,7 @@ class WholeSpace(_Space):
         on_sample[place[place >= 0]] += nugget[place >= 0]
         correction = self._correction(on_sample)
         steepness = self._steepness[batch][:, None]
-        bent = inside @ residual.astype(operator.dtype) + nugget
-        bend = np.einsum("ij,ij->j", residual, bent, dtype=np.float64)
+        bend = np.einsum("ij,ij->j", residual, bent + nugget)
         bend -= np.einsum("ij,ij->j", on_sample, correction)
         length = np.square(residual) / steepness
         rate = min(rate, longest_step(length.sum(axis=0), bend))
@@ -223,8 +222,13 @@ class WholeSpace(_Space):
         return objective
 
     def _correction(self, on_sample):
-        inner = self._gain * (self._vectors.T @ on_sample.astype(self._vectors.dtype))
-        return (self._vectors @ inner).astype(np.float64)
+        vectors, n_jobs = self._vectors, self.problem.n_jobs
+        parts = slices(len(vectors), _CORRECTED_ROWS)
+        narrow = on_sample.astype(vectors.dtype)
+        inner = sum(tile_map(lambda part: vectors[part].T @ narrow[part], parts, n_jobs))
+        inner = self._gain * inner
+        corrected = tile_map(lambda part: vectors[part] @ inner, parts, n_jobs)
+        return np.vstack([np.empty((0, on_sample.shape[1])), *corrected])
 
 
 class FeatureSpace(_Space):

@@ -8,12 +8,14 @@ import numpy as np
 from rkhs.compute import core_count, single_threaded_blas
 from rkhs.features import Nystrom
 from rkhs.solvers._base import Solver, State
-from rkhs.solvers._eigen_spaces import FeatureSpace, Plan, WholeSpace
+from rkhs.solvers._eigen_spaces import TEST_ROWS, FeatureSpace, Plan, WholeSpace
 
-_WORK = 2e9  # operations of a step that make its overhead small
+_WORK = 1e10  # operations of a step that make its overhead small
 _BATCH = (1024, 2048)
 _LEAST_STEPS = 8  # an epoch has, unless batches become tiny
 _SUBSAMPLE = (2000, 12_000)
+# What gives way, and to which size, where memory is short.
+_SHRUNK = (("subsample", 1000), ("batch_size", 256), ("subsample", 100), ("batch_size", 32))
 _LARGEST_RANK = 500
 _LONGEST_RISE = 4.0
 
@@ -55,9 +57,10 @@ class EigenPro(Solver):
         The factor :math:`\tau \le 1`: flattened directions move that much slower, in case
         the sample's eigenvectors are poor ones.
     batch_size : int or "auto", default="auto"
-    centers : int, optional
-        Represent f by this many centres, drawn from the rows, instead of all rows: what
-        ``features=Nystrom(centers)`` does. The gradient is projected on their span.
+    centers : int or array of shape (centres, columns), optional
+        Represent f by this many centres, drawn from the rows, or by these, instead of all rows:
+        what ``features=Nystrom(...)`` does. The gradient is projected on their span, and only
+        centres and one batch of rows need to be in memory.
     tol : float, default=1e-4
         Stop when the training objective changes by less than this share over an epoch. It is
         measured on each batch before its step.
@@ -112,18 +115,22 @@ class EigenPro(Solver):
     def represent(self, features):
         if self.centers is None:
             return features
+        drawn = np.ndim(self.centers) == 0
+        if drawn and not _is_whole(self.centers, 1):
+            raise ValueError(
+                "centers must be a positive integer, an array of shape (centres, columns) or "
+                f"None, got {self.centers!r}."
+            )
         if features is None or (isinstance(features, str) and features == "auto"):
-            return Nystrom(self.centers)
-        raise ValueError(
-            f"centers={self.centers!r} and features={features!r} were both given. Give one."
-        )
+            return Nystrom(self.centers) if drawn else Nystrom(centers=self.centers)
+        given = repr(self.centers) if drawn else "an array"
+        raise ValueError(f"centers={given} and features={features!r} were both given. Give one.")
 
     def check(self, loss, features, alpha, penalty="l2"):
         super().check(loss, features, alpha, penalty)
         for name, least in (("rank", 0), ("subsample", 1), ("batch_size", 1)):
             value = getattr(self, name)
-            whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-            if not (isinstance(value, str) and value == "auto") and not (whole and value >= least):
+            if not (isinstance(value, str) and value == "auto") and not _is_whole(value, least):
                 raise ValueError(f'{name} must be "auto" or an integer >= {least}, got {value!r}.')
         if not (isinstance(self.damping, int | float) and 0 < self.damping <= 1):
             raise ValueError(f"damping must be a number in (0, 1], got {self.damping!r}.")
@@ -142,29 +149,38 @@ class EigenPro(Solver):
         subsample = self.subsample
         if subsample == "auto":
             subsample = int(np.clip(n_rows // 10, *_SUBSAMPLE))
-            widest = n_columns if has_features else 0
-            item = 3 * operator.dtype.itemsize
-            while subsample > 100 and item * subsample * max(subsample, widest) > budget:
-                subsample = subsample * 3 // 4
-        subsample = int(min(subsample, n_rows))
+        plan = self._with_rank(batch_size, min(subsample, n_rows), n_columns)
+        for name, least in _SHRUNK:
+            while getattr(self, name) == "auto" and getattr(plan, name) > least:
+                if self._bytes(plan, operator, has_features) <= budget:
+                    return plan
+                smaller = {name: max(getattr(plan, name) * 3 // 4, least)}
+                sizes = {"batch_size": plan.batch_size, "subsample": plan.subsample, **smaller}
+                plan = self._with_rank(**sizes, n_columns=n_columns)
+        return plan
+
+    def _with_rank(self, batch_size, subsample, n_columns):
         most = max(0, min(subsample, n_columns) - 1)
         rank = None if self.rank == "auto" else min(int(self.rank), most)
         largest = min(batch_size, max(subsample // 4, 1), _LARGEST_RANK, most)
         largest = largest if rank is None else rank
         return Plan(batch_size, subsample, largest, rank, float(self.damping))
 
+    def _bytes(self, plan, operator, has_features):
+        """Memory of the preconditioner and of the steps."""
+        test = max(plan.batch_size, TEST_ROWS)
+        numbers = 3 * plan.subsample * (plan.subsample + plan.largest_rank)
+        numbers += test * (2 * test + plan.subsample)
+        if has_features:
+            numbers += operator.shape[1] * (2 * plan.subsample + plan.largest_rank + test)
+        else:
+            numbers += core_count(operator.n_jobs) * 512 * (plan.subsample + plan.batch_size)
+        return operator.dtype.itemsize * numbers
+
     def memory(self, operator, n_outputs, has_features, budget):
         vectors = super().memory(operator, n_outputs, has_features, budget)
-        n_rows, n_columns = operator.shape
-        plan = self.plan(n_rows, operator, n_outputs, has_features, budget)
-        test = max(plan.batch_size, 1000)
-        own = 3 * plan.subsample * (plan.subsample + plan.largest_rank)
-        own += test * (2 * test + plan.subsample) + plan.batch_size**2
-        if has_features:
-            own += n_columns * (2 * plan.subsample + plan.largest_rank + test)
-        else:
-            own += core_count(operator.n_jobs) * 512 * (plan.subsample + plan.batch_size)
-        return vectors + operator.dtype.itemsize * own
+        plan = self.plan(operator.shape[0], operator, n_outputs, has_features, budget)
+        return vectors + self._bytes(plan, operator, has_features)
 
     def init(self, problem):
         has_features = problem.features is not None
@@ -216,3 +232,8 @@ class EigenPro(Solver):
             rate=space.shortened(state.rate) if rose else state.rate,
             details=details,
         )
+
+
+def _is_whole(value, least):
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    return whole and value >= least
