@@ -1,7 +1,6 @@
 """Everything that classifier and regressor share: from a table to a fitted function."""
 
 import contextlib
-import numbers
 import time
 from dataclasses import replace
 
@@ -36,6 +35,7 @@ from rkhs.operators import KernelOperator
 from rkhs.problem import Problem
 from rkhs.registry import build
 from rkhs.search import learn_kernel, search_bytes
+from rkhs.solvers._base import is_integer, is_number
 
 _SAME_KERNEL = 0.01  # mean difference of kernel values that a new sample of rows may make
 _DTYPES = {"float32": np.float32, "float64": np.float64}
@@ -130,25 +130,25 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         self.dtype = dtype
 
     def _check_parameters(self):
-        if self.alpha != "auto" and not (_is_number(self.alpha) and 0 <= self.alpha < np.inf):
+        if self.alpha != "auto" and not (is_number(self.alpha) and 0 <= self.alpha < np.inf):
             raise ValueError(f'alpha must be "auto" or a number >= 0, got {self.alpha!r}.')
         if self.penalty not in ("l2", "l1"):
             raise ValueError(f'penalty must be "l2" or "l1", got {self.penalty!r}.')
         if self.time_budget is not None and not (
-            _is_number(self.time_budget) and self.time_budget > 0
+            is_number(self.time_budget) and self.time_budget > 0
         ):
             raise ValueError(f"time_budget must be positive or None, got {self.time_budget!r}.")
         if self.max_epochs is not None and not (
-            _is_integer(self.max_epochs) and self.max_epochs > 0
+            is_integer(self.max_epochs) and self.max_epochs > 0
         ):
             raise ValueError(
                 f"max_epochs must be a positive integer or None, got {self.max_epochs!r}."
             )
-        if self.n_jobs is not None and not (_is_integer(self.n_jobs) and self.n_jobs != 0):
+        if self.n_jobs is not None and not (is_integer(self.n_jobs) and self.n_jobs != 0):
             raise ValueError(
                 f"n_jobs must be an integer other than 0, or None; got {self.n_jobs!r}."
             )
-        if not (_is_number(self.validation_fraction) and 0 < self.validation_fraction < 1):
+        if not (is_number(self.validation_fraction) and 0 < self.validation_fraction < 1):
             raise ValueError(
                 f"validation_fraction must lie between 0 and 1, got {self.validation_fraction!r}."
             )
@@ -568,11 +568,3 @@ def _weighted(X, target, weight):
         return X, target, weight
     used = np.flatnonzero(weight > 0)
     return X[used], target[used], weight[used]
-
-
-def _is_integer(value):
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
-
-
-def _is_number(value):
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)

@@ -1,5 +1,6 @@
 """What every solver can do, and what it needs."""
 
+import numbers
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -154,3 +155,11 @@ class Solver(BaseEstimator):
 
     def finish(self, problem: Problem, state: State) -> Expansion:
         return problem.expansion(state.coef)
+
+
+def is_integer(value) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def is_number(value) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)

@@ -15,6 +15,8 @@ _ROWS = 512
 _COLUMNS = 128
 _DAMPING = 1.0
 _SAMPLED = 1024  # rows that a block's largest eigenvalue is estimated from
+_FOLDS = 4  # parts of a batch whose gradients tell signal from noise
+_LONGEST = 8.0  # of a Newton step: curvatures of the loss are bounds, which may be loose
 _HALVINGS = 12
 _DOUBLINGS = 60
 _TINY = 1e-12
@@ -28,6 +30,8 @@ class Batch:
     source: RowSource
     target: np.ndarray
     share: np.ndarray  # weights with mean about 1
+    population: float = np.inf  # rows that the batch was drawn from; no end for a stream
+    count: int = 1  # of the iteration
     f: np.ndarray = field(init=False)
     slope: np.ndarray = field(init=False)
 
@@ -69,19 +73,28 @@ class Batch:
 
         def write(rows):
             self.features.write_pairs(self.source[rows], *ends, Z[rows], value)
-            return transposed_times(Z[rows], slope[rows])
+            return [transposed_times(Z[fold], slope[fold]) for fold in folds_of(rows)]
 
         tiles = slices(n_rows, _ROWS)
-        gradient = np.zeros((2 * width, slope.shape[1]))
-        for part in tile_map(write, tiles, problem.n_jobs):
-            gradient += part
+        folds = np.zeros((_FOLDS, 2 * width, slope.shape[1]))
+        for parts in tile_map(write, tiles, problem.n_jobs):
+            for fold, part in zip(folds, parts, strict=True):
+                fold += part
         # A new block stands for the kernel alone. One that is visited again is a block among
         # others, and its norm counts as often as there are blocks.
         share = len(pairs) / width if is_old else 1.0
         penalty = share * problem.alpha if rule.penalised else 0.0
         old = pairs[frequencies].transpose(1, 0, 2).reshape(2 * width, -1) / value
-        gradient += penalty * old
-        direction = rule.preconditioned(self, Z, gradient, penalty)
+        shares = fold_shares(tiles)
+        folds += shares[:, None, None] * (penalty * old)
+        # All folds at once: (features, folds x outputs).
+        gradients = folds.transpose(1, 0, 2).reshape(2 * width, -1)
+        directions = rule.preconditioned(self, Z, gradients, penalty)
+        direction = directions.reshape(2 * width, _FOLDS, -1).sum(axis=1)
+        noise = None
+        if not is_old:
+            total = float(np.vdot(folds.sum(axis=0), direction))
+            noise = self.noise(total, float(np.vdot(gradients, directions)), shares)
         moved = np.empty(self.f.shape)
         narrow = direction.astype(Z.dtype)
 
@@ -94,8 +107,21 @@ class Batch:
             penalty * float(np.vdot(old, direction)),
             penalty * float(np.vdot(direction, direction)),
         )
-        length = rule.limited(self, moved, line, length, automatic)
+        length = rule.limited(self, moved, line, length, automatic, noise)
         return value * direction.reshape(2, width, -1).transpose(1, 0, 2), length
+
+    def noise(self, total, own, shares) -> float:
+        """How much of the slope `total` along a step these rows alone have.
+
+        Products of different folds have the population's slope as their mean; those of a fold
+        with itself, whose sum is `own`, have noise as well. Of a finite table, these rows are
+        a part themselves.
+        """
+        crossed = 1.0 - float(shares @ shares)
+        if not crossed > 0:
+            return 0.0  # one row: nothing to compare
+        others = max(0.0, 1.0 - len(self.f) / self.population)
+        return others * max(0.0, total - (total - own) / crossed)
 
     def probe(self, width, n_rows):
         """Cosines and sines of the first frequencies on a few rows, as the kernel weighs them."""
@@ -114,17 +140,17 @@ class Batch:
         products = width * (cosine * Z[None, :, :width] + sine * Z[None, :, width:])
         return float((products - exact[:, :, None]).var(axis=1).mean()) / width
 
-    def search(self, moved, line, length, expand) -> float:
+    def search(self, moved, line, length, expand, noise=0.0) -> float:
         """A step along ``-moved`` that does not go beyond the least objective on these rows.
 
         At most `length`, or as long as the objective falls if `expand`. `line` holds slope and
-        curvature of the penalty along the step.
+        curvature of the penalty along the step, `noise` a slope that these rows alone have.
         """
 
         def rises(step):
             slope = self.problem.loss.derivative(self.f - step * moved, self.target)
             along = float(np.vdot(self.share[:, None] * slope, moved)) / len(moved)
-            return not along + line[0] - step * line[1] >= 0
+            return not along + line[0] - step * line[1] >= noise
 
         low, high = 0.0, length
         for _ in range(_DOUBLINGS):
@@ -166,13 +192,19 @@ class Rule:
         raise NotImplementedError
 
     @staticmethod
-    def preconditioned(batch: Batch, Z, gradient, penalty: float) -> np.ndarray:
-        """The direction to go against."""
+    def preconditioned(batch: Batch, Z, gradients, penalty: float) -> np.ndarray:
+        """The directions to go against, one for each column."""
         raise NotImplementedError
 
     @staticmethod
-    def limited(batch: Batch, moved, line, length: float, automatic: bool) -> float:
-        """The length that the batch's own loss allows."""
+    def limited(
+        batch: Batch, moved, line, length: float, automatic: bool, noise: float | None
+    ) -> float:
+        """The length that the batch's own loss allows.
+
+        `noise` is the part of its slope that these rows alone have; None for a block that is
+        visited again, and so can mend it.
+        """
         raise NotImplementedError
 
 
@@ -202,15 +234,15 @@ class Gradient(Rule):
     @staticmethod
     def longest(length, count) -> float:
         # A length that follows the batch's own slopes moves the point at which mean steps are
-        # zero. The square of that must fall like 1/t, as the rate does.
+        # zero. Its square must fall like 1/t, as the rate does.
         return length * (1.0 + count**-0.5)
 
     @staticmethod
-    def preconditioned(batch, Z, gradient, penalty):
-        return gradient
+    def preconditioned(batch, Z, gradients, penalty):
+        return gradients
 
     @staticmethod
-    def limited(batch, moved, line, length, automatic) -> float:
+    def limited(batch, moved, line, length, automatic, noise) -> float:
         # With a kink, a step may have to raise the loss of its own rows for the sum to fall.
         smooth = batch.problem.loss.curvature is not None
         return batch.search(moved, line, length, expand=False) if automatic and smooth else length
@@ -238,11 +270,11 @@ class Newton(Rule):
         return np.inf  # the search on the batch limits it
 
     @staticmethod
-    def preconditioned(batch, Z, gradient, penalty):
+    def preconditioned(batch, Z, gradients, penalty):
         weight = batch.share * row_curvature(batch.problem.loss, batch.f, batch.target)
         total = float(weight.sum())
         if not total > 0:
-            return gradient
+            return gradients
         root = np.sqrt(weight / len(weight)).astype(Z.dtype)
         A = scratch("weighted block", Z.shape, Z.dtype)
         size = Z.shape[1]
@@ -266,12 +298,31 @@ class Newton(Rule):
         noise = _DAMPING * size / effective * float(np.trace(H)) / size
         H[np.diag_indices(size)] += penalty + noise
         with blas_for(size):
-            return linalg.cho_solve(linalg.cho_factor(H, lower=True, overwrite_a=True), gradient)
+            return linalg.cho_solve(linalg.cho_factor(H, lower=True, overwrite_a=True), gradients)
 
     @staticmethod
-    def limited(batch, moved, line, length, automatic) -> float:
+    def limited(batch, moved, line, length, automatic, noise) -> float:
         kinked = batch.problem.loss.curvature is None
-        return batch.search(moved, line, length, expand=kinked and automatic)
+        if noise is None or kinked or not automatic:
+            return batch.search(moved, line, length, expand=kinked and automatic)
+        # Longer than usual if rows that the direction did not see would go along. Shorter for
+        # the noise, but little at first: haste is worth some noise while there is much to learn.
+        far = batch.search(moved, line, _LONGEST * length, expand=False, noise=noise)
+        patience = 1.0 - batch.count**-0.5
+        near = batch.search(moved, line, length, expand=False, noise=patience * noise)
+        return max(far, near)
+
+
+def folds_of(rows: slice) -> list[slice]:
+    """A tile's rows in as many parts as there are folds, some empty if there are few rows."""
+    cuts = [rows.start + (rows.stop - rows.start) * k // _FOLDS for k in range(_FOLDS + 1)]
+    return list(map(slice, cuts[:-1], cuts[1:]))
+
+
+def fold_shares(tiles: list[slice]) -> np.ndarray:
+    """The share of all rows that each fold has."""
+    sizes = np.array([[fold.stop - fold.start for fold in folds_of(rows)] for rows in tiles])
+    return sizes.sum(axis=0) / sizes.sum()
 
 
 def _target_size(batch) -> float:

@@ -1,6 +1,5 @@
 """Doubly stochastic gradients: batches of rows times blocks of random features."""
 
-import numbers
 import time
 from dataclasses import dataclass, field, replace
 
@@ -8,7 +7,7 @@ import numpy as np
 
 from rkhs.compute import uniform
 from rkhs.data import RowSource
-from rkhs.solvers._base import Solver, State
+from rkhs.solvers._base import Solver, State, is_integer, is_number
 from rkhs.solvers._block_steps import STEPS, Batch
 
 _ORDER_STREAM, _REUSE_STREAM = 1401, 1402
@@ -166,18 +165,18 @@ class DSG(Solver):
             raise ValueError(
                 f"step must be one of {', '.join(map(repr, STEPS))}; got {self.step!r}."
             )
-        if not (self.step_size == "auto" or (_is_number(self.step_size) and self.step_size > 0)):
+        if not (self.step_size == "auto" or (is_number(self.step_size) and self.step_size > 0)):
             raise ValueError(f'step_size must be "auto" or positive, got {self.step_size!r}.')
         for name, least in (("batch_size", 1), ("block_size", 2), ("max_features", 2)):
             value = getattr(self, name)
             default = None if name == "max_features" else "auto"
-            if value != default and not (_is_whole(value) and value >= least):
+            if value != default and not (is_integer(value) and value >= least):
                 raise ValueError(
                     f"{name} must be {default!r} or a whole number from {least}, got {value!r}."
                 )
 
     def memory(self, operator, n_outputs, has_features, budget):
-        rows = self._batch_rows(operator.shape[0])
+        rows = self._batch_rows(operator.shape[0]) * 3 // 2
         block = min(_LARGEST_BLOCK, rows) if self.block_size == "auto" else self.block_size
         n_blocks = self.max_epochs * max(_SHORTEST_EPOCH, -(-operator.shape[0] // rows))
         if self.batch_size == "auto":
@@ -200,7 +199,7 @@ class DSG(Solver):
                 keys = uniform(problem.seed, _ORDER_STREAM, state.epoch, (n_rows,))
                 order = np.argsort(keys, kind="stable")
             state = self.absorb(problem, state, order, state.deadline)
-            state = self._flushed(problem, state)
+            state = self._flushed(problem, state, order)
             state.epoch += 1
             enough = not self.shuffle or state.count - first >= _SHORTEST_EPOCH
             if enough or time.perf_counter() >= state.deadline:
@@ -220,20 +219,24 @@ class DSG(Solver):
         return features.expansion(coef)
 
     def absorb(self, problem, state, order=None, deadline=np.inf) -> StreamState:
-        """Take the rows of a problem, in this order, as the next of the stream.
+        """Take the rows of a problem as the next of the stream.
 
         Rows that do not fill a batch wait in the state, so that the same stream gives the
-        same model however it was cut. No iteration begins after the deadline.
+        same model however it was cut. With an order, they are a table that is gone through in
+        that order, and not part of something larger. No iteration begins after the deadline.
         """
         state = replace(state)
         n_rows, position = len(problem.source), 0
         while True:
             waiting = 0 if state.waiting is None else len(state.waiting[0])
-            stop = position + self._batch_rows(state.rows_seen) - waiting
+            size = self._batch_rows(state.rows_seen)
+            stop = position + size - waiting
             if stop > n_rows:
                 break
+            if order is not None and n_rows - stop < size // 2:
+                stop = n_rows  # too few for a batch of their own
             state = self._joined(problem, state, position, stop, order)
-            state = self._iterate(problem, state)
+            state = self._iterate(problem, state, order)
             position = stop
             if time.perf_counter() >= deadline:
                 return state
@@ -255,10 +258,10 @@ class DSG(Solver):
             waiting.insert(0, state.waiting)
         return replace(state, waiting=tuple(map(np.concatenate, zip(*waiting, strict=True))))
 
-    def _flushed(self, problem, state):
-        return replace(state) if state.waiting is None else self._iterate(problem, state)
+    def _flushed(self, problem, state, order=None):
+        return replace(state) if state.waiting is None else self._iterate(problem, state, order)
 
-    def _iterate(self, problem, state):
+    def _iterate(self, problem, state, order=None):
         """One step with the rows that wait."""
         X, target, weight = state.waiting
         state = replace(
@@ -269,7 +272,8 @@ class DSG(Solver):
             weight_seen=state.weight_seen + float(weight.sum()),
         )
         share = weight * (state.rows_seen / state.weight_seen)
-        batch = Batch(problem, RowSource(X), target, share)
+        population = np.inf if order is None else len(order)
+        batch = Batch(problem, RowSource(X), target, share, population, state.count)
         batch.evaluate(state.iterate, state.scale)
         losses = problem.loss.elementwise(batch.f, target).sum(axis=1)
         state.loss_sum += float(share @ losses)
@@ -383,9 +387,9 @@ class UDSG(DSG):
 
     def check(self, loss, features, alpha, penalty="l2"):
         super().check(loss, features, alpha, penalty)
-        if not (_is_whole(self.generate) and self.generate >= 1):
+        if not (is_integer(self.generate) and self.generate >= 1):
             raise ValueError(f"generate must be a whole number from 1, got {self.generate!r}.")
-        if not (_is_whole(self.reuse) and self.reuse >= 0):
+        if not (is_integer(self.reuse) and self.reuse >= 0):
             raise ValueError(f"reuse must be a whole number from 0, got {self.reuse!r}.")
 
     def _reuses(self, state):
@@ -449,11 +453,3 @@ def longest_steps(drift, slope, length, noise) -> np.ndarray:
     inside = 4.0 * along**2 - lead * rest
     steps = (2.0 * along + np.sqrt(np.maximum(inside, 0.0))) / lead if lead > 0 else 0.0 * along
     return np.where(inside >= 0, steps, 0.0)
-
-
-def _is_whole(value):
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
-
-
-def _is_number(value):
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
