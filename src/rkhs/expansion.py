@@ -7,7 +7,7 @@ import numpy as np
 
 from rkhs.data import RowSource
 from rkhs.kernels import Kernel
-from rkhs.operators import KernelOperator, Operator
+from rkhs.operators import ConcatenatedOperator, KernelOperator, Operator
 
 if TYPE_CHECKING:
     from rkhs.features import FeatureMap
@@ -91,3 +91,32 @@ class KernelExpansion(Expansion):
     @property
     def nbytes(self):
         return self.coef.nbytes + self.centers.nbytes
+
+
+@dataclass(frozen=True)
+class SumExpansion(Expansion):
+    """The sum of functions.
+
+    Parameters
+    ----------
+    parts : tuple of Expansion
+        With as many outputs each.
+    """
+
+    parts: tuple[Expansion, ...]
+
+    @property
+    def coef(self) -> np.ndarray:  # type: ignore[override]
+        """The parts' coefficients, one after the other."""
+        return np.vstack([part.coef for part in self.parts])
+
+    def operator(self, source, n_jobs=None):
+        return ConcatenatedOperator([part.operator(source, n_jobs) for part in self.parts], n_jobs)
+
+    def _evaluate(self, source, n_jobs):
+        first, *others = (part.evaluate(source, n_jobs) for part in self.parts)
+        return sum(others, first)
+
+    @property
+    def nbytes(self):
+        return sum(part.nbytes for part in self.parts)

@@ -33,8 +33,8 @@ from sklearn.utils.validation import check_is_fitted
 from rkhs import __version__, estimators
 from rkhs.data import Preparation
 from rkhs.estimators._base import KernelMachine
-from rkhs.expansion import Expansion, FeatureExpansion, KernelExpansion
-from rkhs.features import FEATURES, FeatureMap
+from rkhs.expansion import Expansion, FeatureExpansion, KernelExpansion, SumExpansion
+from rkhs.features import FEATURES, Concatenated, FeatureMap
 from rkhs.kernels import KERNELS, Kernel, Product, Scaled, Sum
 from rkhs.losses import LOSSES, Loss
 from rkhs.solvers import SOLVERS
@@ -45,6 +45,7 @@ _MODELS = {name: getattr(estimators, name) for name in estimators.__all__}
 _EXPANSIONS: dict[str, type] = {
     "FeatureExpansion": FeatureExpansion,
     "KernelExpansion": KernelExpansion,
+    "SumExpansion": SumExpansion,
 }
 _CLASSES: dict[str, type] = {
     kind.__name__: kind
@@ -52,7 +53,7 @@ _CLASSES: dict[str, type] = {
         *KERNELS.values(),
         *(Sum, Product, Scaled),
         *LOSSES.values(),
-        *FEATURES.values(),
+        *(*FEATURES.values(), Concatenated),
         *SOLVERS.values(),
         *_MODELS.values(),
         Preparation,
@@ -380,14 +381,21 @@ def _check_model(model) -> None:
             raise ValueError(f"it has no {name} that is of type {kind.__name__}")
     if not isinstance(model, KernelMachine):
         return
-    expansion = model.expansion_
     preparation = model.preparation_
     n_columns = model.n_features_in_
     if preparation is not None:
         if len(preparation.shift_) != n_columns or len(preparation.scale_) != n_columns:
             raise ValueError("the shapes of its arrays do not agree")
         n_columns = len(preparation.origin_)
-    if isinstance(expansion, KernelExpansion):
+    _check_expansion(model.expansion_, n_columns)
+
+
+def _check_expansion(expansion, n_columns) -> None:
+    if isinstance(expansion, SumExpansion):
+        for part in expansion.parts:
+            _check_expansion(part, n_columns)
+        agree = len({part.coef.shape[1] for part in expansion.parts}) == 1
+    elif isinstance(expansion, KernelExpansion):
         agree = expansion.centers.shape == (len(expansion.coef), n_columns)
     else:
         _check_model(expansion.feature_map)

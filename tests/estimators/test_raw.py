@@ -10,7 +10,7 @@ from sklearn.metrics import r2_score
 
 import rkhs
 from rkhs import KernelClassifier, KernelRegressor
-from rkhs.features import Nystrom, RandomBinning
+from rkhs.features import Concatenated, Nystrom, RandomBinning
 from rkhs.kernels import Laplacian
 from rkhs.solvers import Exact
 
@@ -41,8 +41,10 @@ def model():
 
 def test_text_gaps_dates_and_tails_are_taken_as_they_are(model):
     assert model.score(FRAME[TEST], Y[TEST]) > 0.9
-    assert isinstance(model.kernel_, Laplacian)
-    assert isinstance(model.features_, RandomBinning)
+    smooth, grids = model.features_.maps_
+    assert isinstance(smooth, Nystrom)
+    assert isinstance(grids, RandomBinning)
+    assert np.isinf(smooth.kernel_.length_scale[2])  # cities have no distance
     assert "leave-one-out" in model.summary_
 
 
@@ -73,7 +75,9 @@ def test_weights_are_repetitions_and_rows_come_in_any_order():
     rows = rng.permutation(np.repeat(np.arange(len(X)), weight))
     once = KernelClassifier(random_state=0).fit(X, y, weight)
     many = KernelClassifier(random_state=0).fit(X[rows], y[rows])
-    np.testing.assert_allclose(once.kernel_.length_scale, many.kernel_.length_scale, rtol=1e-3)
+    for one, other in zip(once.features_.maps_, many.features_.maps_, strict=True):
+        row = np.zeros((1, 2))
+        np.testing.assert_allclose(one.kernel_(row, X), other.kernel_(row, X), rtol=1e-3)
     assert once.alpha_ == pytest.approx(many.alpha_)
     np.testing.assert_allclose(once.predict_proba(X), many.predict_proba(X), atol=0.02)
 
@@ -101,14 +105,15 @@ def test_a_fixed_length_scale_or_any_other_knob_turns_it_off():
             clone(model).fit(np.full((5, 2), np.nan), np.zeros(5))
 
 
-def test_grids_for_steps_and_centres_where_grids_are_too_coarse():
+def test_centres_for_what_is_smooth_and_grids_alone_for_steps():
     X = rng.uniform(-1, 1, size=(1500, 2))
     smooth = np.sin(3 * X[:, 0]) + X[:, 1] ** 2
-    steps = np.floor(2 * X[:, 0]) * np.sign(X[:, 1]) + 0.5 * rng.normal(size=1500)
+    steps = np.floor(8 * X[:, 0]) % 2 + np.floor(8 * X[:, 1]) % 2
     model = KernelRegressor(random_state=0)
-    assert isinstance(model.fit(X[:1200], smooth[:1200]).features_, Nystrom)
+    assert isinstance(model.fit(X[:1200], smooth[:1200]).features_, Concatenated)
     assert model.score(X[1200:], smooth[1200:]) > 0.999
-    assert isinstance(model.fit(X[:1200], steps[:1200]).features_, RandomBinning)
+    model.fit(X[:1200], steps[:1200])
+    assert model.score(X[1200:], steps[1200:]) > 0.8
 
 
 def test_a_time_budget_ends_the_search_too():

@@ -282,7 +282,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
     def _search(self, X, target, weight, loss, seed, memory):
         """The model that is found for a raw table if nothing is set; else None."""
         self.preparation_ = self.offset_ = None
-        for name in ("feature_importances_", "summary_"):
+        for name in ("feature_importances_", "length_scale_", "summary_"):
             self.__dict__.pop(name, None)
         if isinstance(self.length_scale, str) and self.length_scale == "learned":
             return self._learn_kernel(X, target, weight, seed, memory)
@@ -306,7 +306,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         if found is not None:
             if self.task == "regression":
                 self.offset_ = mean
-            self.summary_ = "\n".join(found.report)
+            self._tell(found)
         return found
 
     def _learn_kernel(self, X, target, weight, seed, memory):
@@ -323,8 +323,12 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         found = learn_kernel(
             kernel, source, target, weight, seed, alpha, self.n_jobs, self.time_budget
         )
-        self.summary_ = "\n".join(found.report)
+        self._tell(found)
         return replace(found, features=self.features, solver=self.solver)
+
+    def _tell(self, found):
+        self.length_scale_ = found.kernel.length_scale
+        self.summary_ = "\n".join(found.report)
 
     def _rows(self, X, rows=None):
         return _raw.row_source(X, self.preparation_, rows, self.categories_)

@@ -57,6 +57,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     feature_importances_ : array of shape (n_columns,)
         After a search: how much the function changes, in the mean square, when the values of a
         column change rows, as a share of all columns.
+    length_scale_ : array of shape (n_prepared,)
+        After a search: of each prepared column, up to a common factor; infinite if it does not
+        count.
     summary_ : str
         After a search: what was tried and found.
     preparation_ : Preparation or None

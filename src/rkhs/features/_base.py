@@ -52,6 +52,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     size_parameter = ""
     is_sparse = False
+    by_columns = True  # whether a solver may take its features one by one
     regenerates = False  # whether a block of features comes back from its number alone
     grows = False  # whether a fitted map can go on with new rows
     takes_categories = False

@@ -46,6 +46,8 @@ class Operator:
 
     entry_work = 0  # multiplications that an entry of a tile takes
     is_sparse = False  # whether rows are too long to be held dense
+    parts: "tuple[Operator, ...]" = ()  # operators side by side that it is made of
+    columns: tuple[slice, ...] = ()  # of each part
     _moment_dtype: type = np.float32  # of products that `second_moment` sums in float64
 
     def __init__(self, shape, dtype, keep_bytes=0, n_jobs=None):

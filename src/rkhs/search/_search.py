@@ -7,14 +7,14 @@ from functools import partial
 import numpy as np
 
 from rkhs.data import RowSource
-from rkhs.features import FeatureMap, Nystrom, RandomBinning
+from rkhs.features import Concatenated, FeatureMap, Nystrom, RandomBinning
 from rkhs.features._base import sample_rows
 from rkhs.kernels import Laplacian
 from rkhs.kernels._base import StationaryKernel
 from rkhs.losses import Loss, SquaredError
 from rkhs.search._sample import distinct_rows
 from rkhs.search._scales import SAMPLE_ROWS, SAMPLES, STEPS, Scales, learn_scales
-from rkhs.search._tuning import RIDGES, best_dense_ridge, best_ridge, scaled, split
+from rkhs.search._tuning import RIDGES, Task, best_dense_ridge, best_ridge, scaled, split
 from rkhs.solvers import ConjugateGradient, NewtonCG, Solver
 
 _SMALLEST_FACTOR = 1 / 32  # of all length scales: more rows bear shorter ones
@@ -24,11 +24,12 @@ _TRIAL_ROWS, _MOST_TRIAL_ROWS, _TRIAL_TARGETS = 20_000, 100_000, 400_000
 _TRIAL_GRIDS = 64
 _FEWEST_ROWS = 50  # that differ
 _GRIDS = 512
-_TRIAL_CENTERS, _CENTERS = 800, 2000
-_SMOOTH = 1.25  # times the error with grids, up to which that of few rows makes centres worth a try
-_CLEARLY = 0.9  # of the error with grids of the trial: those of the model are more
+_TRIAL_CENTERS, _CENTERS, _FEWEST_CENTERS = 500, 1000, 200
+_ENTRIES = 4 * 10**7  # rows times centres: a fit multiplies with them some dozen times
+_IDLE = 0.5  # of the error with centres alone, below which grids may do without them
+_AS_GOOD = 1.02  # times the error with both, up to which fewer parts are better
 _WORK = 12 * 10**7  # look-ups of a pass with all grids, times the root of the outputs
-_TRIAL_TOL, _TOL = 1e-2, 3e-3
+_TRIAL_TOL, _TOL = 1e-2, 2e-3
 _NEWTON_TOL, _NEWTON_INNER = 1e-2, 10  # a tighter solution predicts no better
 
 
@@ -89,24 +90,48 @@ def search(
     task = split(source, distinct, _trial_size(source, target.shape[1]))
     kernel = Laplacian(scales.length_scale)
     found = _Best(kernel, report, begin + 2.0 * quarter)
-    _try_binning(found, task, seed, n_jobs)
+    n_centers = _center_count(source, len(distinct.rows), memory)
+    smooth = None
+    if n_centers and not found.late:
+        smooth = _smooth_part(found, task, source.categorical, seed, n_jobs)
+    if smooth is None:
+        _try_binning(found, task, seed, n_jobs)
+    else:
+        _try_binning(found, smooth.rest(task), seed, n_jobs, first=0.5)
+        if found.error < _IDLE * smooth.error:  # perhaps the grids alone learn as much
+            alone = _Best(kernel, report, found.deadline)
+            _try_binning(alone, task, seed, n_jobs, first=2.0 * found.factor)
+            if alone.error < _AS_GOOD * found.error:
+                found, smooth = alone, None
     # Bin numbers take two or four bytes.
     most = min(memory // 8 // (4 * len(source)), _WORK / (len(source) * np.sqrt(target.shape[1])))
-    features: FeatureMap = RandomBinning(int(np.clip(most, _TRIAL_GRIDS, _GRIDS)))
+    n_grids = int(np.clip(most, _TRIAL_GRIDS, _GRIDS))
     solver: Solver = ConjugateGradient(tol=_TOL)
-    if loss.quadratic:
-        smooth = not found.late and _is_smooth(scales, found, task)
-        if smooth and _try_centers(found, task, seed, n_jobs):
-            features = Nystrom(min(_CENTERS, len(distinct.rows), int(np.sqrt(memory / 128))))
-    else:
+    ridge = found.ridge if smooth is None else smooth.ridge
+    if not loss.quadratic:
         solver = NewtonCG(tol=_NEWTON_TOL, max_inner=_NEWTON_INNER)
-        ridges = [found.ridge * r for r in (_LOWER[:1] if found.late else _LOWER)]
-        trial = RandomBinning(_TRIAL_GRIDS, random_state=seed)
-        lowest, found.ridge = best_ridge(
-            task, scaled(kernel, found.factor), trial, solver, loss, ridges, n_jobs
-        )
-        report.append(f"{type(loss).__name__}, ridge {found.ridge:g}: held-out loss {lowest:.4g}")
-    return Choice(scaled(kernel, found.factor), features, solver, found.ridge, report)
+        ridges = [ridge * r for r in (_LOWER[:1] if found.late else _LOWER)]
+        trial = _representation(found, smooth, _TRIAL_GRIDS, _TRIAL_CENTERS, seed)
+        lowest, ridge = best_ridge(task, found.best_kernel, trial, solver, loss, ridges, n_jobs)
+        report.append(f"{type(loss).__name__}, ridge {ridge:g}: held-out loss {lowest:.4g}")
+    features = _representation(found, smooth, n_grids, n_centers)
+    return Choice(found.best_kernel, features, solver, ridge, report)
+
+
+def _representation(found, smooth, n_grids, n_centers, seed=None) -> FeatureMap:
+    """Grids, beside centres if there is a smooth part."""
+    if smooth is None:
+        return RandomBinning(n_grids, random_state=seed)
+    # Its own ridge, relative to the common one, is the weight of a part's kernel.
+    grids = RandomBinning(n_grids, kernel=smooth.ridge / found.ridge * found.best_kernel)
+    return Concatenated([Nystrom(n_centers, kernel=smooth.kernel), grids], random_state=seed)
+
+
+def _center_count(source, n_distinct, memory) -> int:
+    """Centres of a smooth part that a fit can afford; none if they are too few."""
+    most = min(_ENTRIES, memory // 32) // len(source)
+    count = int(min(_CENTERS, n_distinct, most))
+    return count if count >= _FEWEST_CENTERS else 0
 
 
 def learn_kernel(
@@ -162,22 +187,58 @@ class _Best:
     factor: float = 1.0
 
     @property
+    def best_kernel(self) -> StationaryKernel:
+        """With the length scales of the best trial."""
+        return scaled(self.kernel, self.factor)
+
+    @property
     def late(self) -> bool:
         return time.perf_counter() > self.deadline
 
-    def better(self, name: str, factor: float, error: float, ridge: float) -> bool:
-        """Note a trial; whether it is the best yet."""
+    def note(self, name: str, factor: float, error: float, ridge: float) -> None:
         self.report.append(
             f"{name}, length scales x {factor:.3g}, ridge {ridge:g}: "
             f"held-out squared error {error:.4g}"
         )
+
+    def better(self, name: str, factor: float, error: float, ridge: float) -> bool:
+        """Note a trial; whether it is the best yet."""
+        self.note(name, factor, error, ridge)
         if not error < self.error:
             return False
         self.error, self.ridge, self.factor = error, ridge, factor
         return True
 
 
-def _try_binning(found, task, seed, n_jobs, ridges=RIDGES):
+@dataclass(frozen=True)
+class _Smooth:
+    """A function of long length scales, and what it leaves to explain."""
+
+    kernel: StationaryKernel
+    error: float
+    ridge: float
+    fitted: np.ndarray
+    predicted: np.ndarray
+
+    def rest(self, task: Task) -> Task:
+        return task._replace(
+            target=task.target - self.fitted, held_target=task.held_target - self.predicted
+        )
+
+
+def _smooth_part(found, task, categorical, seed, n_jobs) -> _Smooth | None:
+    """Kernel functions at some rows, of the columns that are numbers."""
+    scale = np.where(categorical, np.inf, found.kernel.length_scale)
+    if not np.isfinite(scale).any():
+        return None
+    kernel = Laplacian(scale)
+    trial = Nystrom(min(_TRIAL_CENTERS, len(task.source)), random_state=seed)
+    fit = best_dense_ridge(task, kernel, trial, RIDGES, n_jobs)
+    found.note("Nystrom", 1.0, fit.error, fit.ridge)
+    return _Smooth(kernel, *fit)
+
+
+def _try_binning(found, task, seed, n_jobs, ridges=RIDGES, first=1.0):
     """Random grids, few of them."""
     trial = RandomBinning(_TRIAL_GRIDS, random_state=seed)
     solver = ConjugateGradient(tol=_TRIAL_TOL)
@@ -187,44 +248,20 @@ def _try_binning(found, task, seed, n_jobs, ridges=RIDGES):
         result = best_ridge(task, candidate, trial, solver, SquaredError(), ridges, n_jobs)
         return found.better("RandomBinning", factor, *result)
 
-    _try_factors(found, attempt)
+    _try_factors(found, attempt, first)
 
 
-def _try_factors(found, attempt):
-    """Shorter and shorter length scales while the error falls, then half a step either way."""
-    factor = 1.0
+def _try_factors(found, attempt, first=1.0):
+    """Shorter and shorter length scales while the error falls."""
+    factor = first
     while attempt(factor) and factor > _SMALLEST_FACTOR and not found.late:
         factor *= 0.5
-    best = found.factor
-    if not (found.late or attempt(best * np.sqrt(0.5)) or found.late):
-        attempt(best * np.sqrt(2.0))
-
-
-def _is_smooth(scales, found, task):
-    """Whether few rows predict about as well without grids as many with them.
-
-    Then it is the grids' own noise that is left, and centres may do better.
-    """
-    if task.source.categorical.any():
-        return False
-    mean = np.average(task.held_target, axis=0, weights=task.held_weight)
-    variance = 2.0 * SquaredError().value(0 * task.held_target + mean, *task[4:])
-    return scales.error * variance < _SMOOTH * 2.0 * found.error
-
-
-def _try_centers(found, task, seed, n_jobs):
-    """Whether kernel functions at some rows do clearly better than grids."""
-    grids = found.error
-    found.error *= _CLEARLY
-    for factor in (1.0, 0.5):
-        _attempt_centers(found, task, seed, n_jobs, RIDGES, factor)
-    return found.error < _CLEARLY * grids
 
 
 def _attempt_centers(found, task, seed, n_jobs, ridges, factor):
     trial = Nystrom(min(_TRIAL_CENTERS, len(task.source)), random_state=seed)
-    result = best_dense_ridge(task, scaled(found.kernel, factor), trial, ridges, n_jobs)
-    return found.better("Nystrom", factor, *result)
+    fit = best_dense_ridge(task, scaled(found.kernel, factor), trial, ridges, n_jobs)
+    return found.better("Nystrom", factor, fit.error, fit.ridge)
 
 
 def unsearched(source: RowSource, weight, seed: int, reason: str) -> Choice:

@@ -52,26 +52,34 @@ def scaled(kernel: StationaryKernel, factor: float) -> StationaryKernel:
     return type(kernel)(**{**kernel.get_params(deep=False), "length_scale": scale})
 
 
+class DenseFit(NamedTuple):
+    """The best of a path, and the function on the rows fitted to and on those to judge by."""
+
+    error: float
+    ridge: float
+    fitted: np.ndarray
+    predicted: np.ndarray
+
+
 def best_dense_ridge(
     task: Task, kernel: StationaryKernel, features: FeatureMap, ridges: Sequence[float], n_jobs=None
-) -> tuple[float, float]:
+) -> DenseFit:
     """As `best_ridge`, for the squared error and dense features: one factorisation for all."""
     features = clone(features).fit_rows(task.source, task.weight, np.float32, kernel, n_jobs)
-    operators = (features.operator(rows, np.float32, 0, n_jobs) for rows in task[::3])
-    Z, judge = (operator.rows(0, operator.shape[0]) for operator in operators)
-    share = (task.weight / task.weight.sum())[:, None]
-    root = np.sqrt(share).astype(np.float32)
-    with blas_for(features.n_outputs):
-        values, vectors = eigh((Z * root).T @ (Z * root), overwrite_a=True, check_finite=False)
-    right = vectors.T @ (Z.T @ (share * task.target))
-    judge = judge @ vectors.astype(np.float32)
-    lowest, best = np.inf, ridges[0]
-    for ridge in ridges:
-        coef = right / (np.maximum(values, 0.0) + ridge / task.weight.sum())[:, None]
-        value = SquaredError().value(judge @ coef, task.held_target, task.held_weight)
-        if value < lowest:
-            lowest, best = value, ridge
-    return lowest, best
+    operator, judge = (features.operator(rows, np.float32, 2**30, n_jobs) for rows in task[::3])
+    share = task.weight / task.weight.sum()
+    moment = operator.second_moment(np.arange(len(share)), share)
+    with blas_for(len(moment)):
+        values, vectors = eigh(moment, overwrite_a=True, check_finite=False)
+    right = vectors.T @ operator.rmatmat(share[:, None] * task.target)
+    ridge = np.repeat(ridges, task.target.shape[1]) / task.weight.sum()
+    inverse = 1.0 / (np.maximum(values, 0.0)[:, None] + ridge)
+    coef = vectors @ (inverse * np.tile(right, len(ridges)))
+    predicted = np.split(judge.matmat(coef).astype(np.float64), len(ridges), axis=1)
+    errors = [SquaredError().value(f, *task[4:]) for f in predicted]
+    best = int(np.argmin(errors))
+    fitted = operator.matmat(np.split(coef, len(ridges), axis=1)[best])
+    return DenseFit(errors[best], ridges[best], fitted.astype(np.float64), predicted[best])
 
 
 def best_ridge(

@@ -1,13 +1,15 @@
 """Preconditioned conjugate gradients for the squared error."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from rkhs.compute import add_multiple, dots, multiply_and_add, single_threaded_blas
 from rkhs.solvers import _preconditioner
 from rkhs.solvers._base import Solver, State
+
+_PART_STEPS, _PART_TOL = 20, 10.0  # of parts alone, before all together
 
 
 @dataclass
@@ -82,6 +84,8 @@ class ConjugateGradient(Solver):
         return vectors + plan(operator, budget, n_outputs)[1]
 
     def init(self, problem):
+        if problem.start is None and problem.features is not None and problem.operator.parts:
+            problem = replace(problem, start=self._one_by_one(problem))
         build = _feature_system if problem.features is not None else _kernel_system
         system = build(problem, self.preconditioner is not None)
         residual = system.right.copy()
@@ -100,6 +104,23 @@ class ConjugateGradient(Solver):
         state.system = system
         state.product = np.empty_like(residual)
         return self._measured(problem, state)
+
+    def _one_by_one(self, problem):
+        """Coefficients of features side by side, each part fitted to what those before leave.
+
+        All at once, CG would first have to find out what belongs to which part.
+        """
+        target, coef = problem.target, []
+        for features, operator in zip(problem.features.maps_, problem.operator.parts, strict=True):
+            own = replace(problem, features=features, operator=operator, target=target)
+            state = self.init(own)
+            for _ in range(_PART_STEPS):
+                if np.all(state.energy <= (_PART_TOL * self.tol) ** 2 * state.first_energy):
+                    break
+                state = self.step(own, state)
+            coef.append(state.coef)
+            target = target - operator.matmat(state.coef)
+        return np.vstack(coef)
 
     def step(self, problem, state):
         with single_threaded_blas:  # but for the operator's own threads, vectors only

@@ -124,6 +124,11 @@ class CoordinateDescent(Solver):
                 f'{" or ".join(smooth)}, or penalty="l2" with solver="sgd".'
             )
         super().check(loss, features, alpha, penalty)
+        if not features.by_columns:
+            raise ValueError(
+                f"CoordinateDescent takes features one by one, and {features!r} has them side by "
+                'side. Use one of its maps, or solver="conjugate_gradient" or "newton_cg".'
+            )
 
     def memory(self, operator, n_outputs, has_features, budget):
         vectors = super().memory(operator, n_outputs, has_features, budget)

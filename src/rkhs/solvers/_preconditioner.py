@@ -5,7 +5,8 @@ Each approximates the second moment G of the features (or the kernel matrix) onc
 stands for the loss's second derivatives: an array of shape (rows, outputs), or None for one.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky, eigh, lapack, solve_triangular
@@ -101,6 +102,25 @@ class DiagonalPreconditioner:
         return solve
 
 
+class BlockPreconditioner:
+    """One of its own for each of the parts side by side, as if they were orthogonal."""
+
+    def __init__(self, parts, columns: Sequence[slice]):
+        self._parts = parts
+        self._columns = columns
+
+    def factor(self, weight, curvature, alpha: float) -> Apply:
+        solvers = [part.factor(weight, curvature, alpha) for part in self._parts]
+
+        def solve(R):
+            out = np.empty_like(R)
+            for solver, columns in zip(solvers, self._columns, strict=True):
+                out[columns] = solver(R[columns])
+            return out
+
+        return solve
+
+
 def _mean(weight, curvature) -> float:
     if curvature is None:
         return 1.0
@@ -128,6 +148,8 @@ def _rows_and_shares(problem, count):
 def feature_plan(operator, budget: int, n_outputs: int = 1) -> tuple[int, int]:
     """Rank of the preconditioner for such features (all: dense), and its bytes."""
     n_features = operator.shape[1]
+    if operator.parts:
+        return 0, sum(feature_plan(part, budget, n_outputs)[1] for part in operator.parts)
     if operator.is_sparse:
         return 0, 32 * n_features * n_outputs
     dense = 16 * n_features**2
@@ -155,6 +177,10 @@ def for_features(problem):
     """
     operator, features = problem.operator, problem.features
     n_features = operator.shape[1]
+    if operator.parts:
+        parts = zip(features.maps_, operator.parts, strict=True)
+        own = [replace(problem, features=part, operator=matrix) for part, matrix in parts]
+        return BlockPreconditioner([for_features(part) for part in own], operator.columns)
     if operator.is_sparse:
         return DiagonalPreconditioner(operator)
     rank, _ = feature_plan(operator, problem.memory)
