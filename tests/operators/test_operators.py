@@ -90,12 +90,16 @@ def test_some_rows_are_visited_with_their_product_and_columns(keep, dtype):
     rows = np.sort(rng.permutation(len(Z))[:333])
     columns = [np.sort(rng.permutation(Z.shape[1])[:size]) for size in (40, 700)]
     product, first, second = np.empty((333, 2)), np.empty((333, 40)), np.empty((333, 700))
+    second[...] = Z[np.ix_(rows, columns[1])]
 
     def visit(part, inner, entries):
-        product[part], (first[part], second[part]) = inner, entries
+        product[part], first[part], second[part, part.start :] = inner, *entries
         return part.stop - part.start
 
-    assert sum(Q.visit_rows(rows, W, visit, columns)) == 333
+    def sets(part):
+        return columns[0], columns[1][part.start :]
+
+    assert sum(Q.visit_rows(rows, W, visit, sets)) == 333
     assert np.abs(product - Z[rows] @ W).max() < TOLERANCE[dtype] * np.abs(Z @ W).max()
     for entries, chosen in zip((first, second), columns, strict=True):
         assert np.abs(entries - Z[np.ix_(rows, chosen)]).max() < TOLERANCE[dtype]

@@ -215,28 +215,31 @@ class Operator:
         index: np.ndarray,
         W: np.ndarray,
         visit: Callable[[slice, np.ndarray, list[np.ndarray]], object],
-        columns: Sequence[np.ndarray] = (),
+        columns: Callable[[slice], Sequence[np.ndarray]] = lambda part: (),
     ) -> Iterator:
         """Compute some rows of Z and of Z @ W, part by part: ``visit(part, product, entries)``.
 
-        `index` and each of the `columns` ascend. `part` is a slice of `index`; `entries` are
-        the values of those rows in each set of columns, valid during the call. What `visit`
-        returns is yielded in order.
+        `part` is a slice of `index`, and ``columns(part)`` are sets of columns; `index` and the
+        sets ascend. `entries` are the values of those rows in each set, valid during the call.
+        What `visit` returns is yielded in order.
         """
         W = np.asarray(W, self.product_dtype(W))
+        slabs: dict[int, np.ndarray] = {}  # of W, in the order that products read them
 
         def pick_and_multiply(part, blocks):
-            height = part.stop - part.start
-            picked = [self._reused(-1 - i, (height, len(set_))) for i, set_ in enumerate(columns)]
+            height, sets = part.stop - part.start, columns(part)
+            picked = [self._reused(-1 - i, (height, len(set_))) for i, set_ in enumerate(sets)]
             total = np.zeros((height, W.shape[1]), W.dtype)
             start = 0
             for block in blocks:
                 stop = start + block.shape[1]
-                for set_, values in zip(columns, picked, strict=True):
+                for set_, values in zip(sets, picked, strict=True):
                     first, last = np.searchsorted(set_, (start, stop))
                     if first < last:
                         gather_columns(block, set_[first:last], start, values[:, first:last])
-                total += times(block, W[start:stop])
+                if start not in slabs:
+                    slabs[start] = np.asfortranarray(W[start:stop])
+                total += times(block, slabs[start])
                 start = stop
             return visit(part, total, picked)
 

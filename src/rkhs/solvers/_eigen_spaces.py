@@ -197,15 +197,22 @@ class WholeSpace(_Space):
             loss = weight[part] @ problem.loss.elementwise(f, target[part]).sum(axis=1)
             penalty = 0.5 * problem.alpha * np.vdot(own[part], f)
             narrow = residual[part].astype(operator.dtype)
-            # While the tile is in cache: what the batch's gradient is on the sample and itself.
-            return loss + penalty, *(transposed_times(values, narrow) for values in entries)
+            # While the tile is in cache: what the part's gradient is on the sample, on the
+            # part itself and on the rest of the batch.
+            on_rows, on_rest = (transposed_times(values, narrow) for values in entries)
+            bend = np.einsum("ij,ij->j", residual[part], on_rest[: len(f)])
+            return loss + penalty, on_rows, bend, part.stop, on_rest[len(f) :]
 
         objective = 0.0
         on_sample, bent = (np.zeros((len(rows), a.shape[1])) for rows in (self.sample, batch))
-        for value, *products in operator.visit_rows(batch, a, visit, (self.sample, batch)):
+        bend = np.zeros(a.shape[1])
+        for value, on_rows, on_itself, stop, on_rest in operator.visit_rows(
+            batch, a, visit, lambda part: (self.sample, batch[part.start :])
+        ):
             objective += float(value)
-            on_sample += products[0]
-            bent += products[1]
+            on_sample += on_rows
+            bend += on_itself
+            bent[stop:] += on_rest  # of each pair of rows one, as the kernel is symmetric
         if not np.isfinite(objective):
             return objective
         nugget = self._nugget[batch][:, None] * residual
@@ -213,7 +220,7 @@ class WholeSpace(_Space):
         on_sample[place[place >= 0]] += nugget[place >= 0]
         correction = self._correction(on_sample)
         steepness = self._steepness[batch][:, None]
-        bend = np.einsum("ij,ij->j", residual, bent + nugget)
+        bend += np.einsum("ij,ij->j", residual, 2.0 * bent + nugget)
         bend -= np.einsum("ij,ij->j", on_sample, correction)
         length = np.square(residual) / steepness
         rate = min(rate, longest_step(length.sum(axis=0), bend))

@@ -14,6 +14,9 @@ _WORK = 1e10  # operations of a step that make its overhead small
 _BATCH = (1024, 2048)
 _LEAST_STEPS = 8  # an epoch has, unless batches become tiny
 _SUBSAMPLE = (2000, 12_000)
+# Operations of a kernel value next to which a sample of that size costs little, and the share of
+# the sample that remains where values are cheaper.
+_DEAR_ENTRY, _LEAST_SAMPLED = 300, 0.4
 # What gives way, and to which size, where memory is short.
 _SHRUNK = (("subsample", 1000), ("batch_size", 256), ("subsample", 100), ("batch_size", 32))
 _LARGEST_RANK = 500
@@ -52,7 +55,8 @@ class EigenPro(Solver):
     rank : int or "auto", default="auto"
         Directions that are flattened; 0 is plain stochastic gradient descent.
     subsample : int or "auto", default="auto"
-        Rows that the eigenpairs are computed from; "auto" is a tenth, from 2,000 to 12,000.
+        Rows that the eigenpairs are computed from; "auto" is a tenth, from 2,000 to 12,000,
+        and down to two fifths of that where columns are few and kernel values cheap.
     damping : float, default=1.0
         The factor :math:`\tau \le 1`: flattened directions move that much slower, in case
         the sample's eigenvectors are poor ones.
@@ -140,15 +144,18 @@ class EigenPro(Solver):
     def plan(self, n_rows: int, operator, n_outputs: int, has_features: bool, budget: int) -> Plan:
         """Sizes for this many rows of an operator, within `budget` bytes."""
         n_columns = operator.shape[1]
+        entry = 2 * operator.entry_work + 2 * n_outputs + 30  # operations, roughly
         batch_size = self.batch_size
         if batch_size == "auto":
-            work = n_columns * (2 * operator.entry_work + 2 * n_outputs + 30)
-            batch_size = int(np.clip(_WORK / work, *_BATCH))
+            batch_size = int(np.clip(_WORK / (n_columns * entry), *_BATCH))
             batch_size = min(batch_size, max(32, n_rows // _LEAST_STEPS))
         batch_size = int(min(batch_size, n_rows))
         subsample = self.subsample
         if subsample == "auto":
-            subsample = int(np.clip(n_rows // 10, *_SUBSAMPLE))
+            subsample = np.clip(n_rows // 10, *_SUBSAMPLE)
+            if not has_features:  # where kernel values are cheap, steps must be
+                subsample *= np.clip(entry / _DEAR_ENTRY, _LEAST_SAMPLED, 1.0)
+            subsample = int(subsample)
         plan = self._with_rank(batch_size, min(subsample, n_rows), n_columns)
         for name, least in _SHRUNK:
             while getattr(self, name) == "auto" and getattr(plan, name) > least:
