@@ -50,9 +50,9 @@ CHECKS = 4  # of the test error an epoch
 PENALTIES = (0.0, 0.03, 0.3)  # alpha times rows
 # Rows and random features of a comparison on features.
 FEATURE_CASES = [
-    ("covtype", 100_000, 4000),
-    ("beijing_air", 100_000, 4000),
-    ("year_prediction_msd", 100_000, 4000),
+    ("covtype", 50_000, 4000),
+    ("beijing_air", 50_000, 4000),
+    ("year_prediction_msd", 50_000, 4000),
     ("mnist", 60_000, 4000),
     ("mnist", 10_000, 10_000),
 ]
