@@ -108,6 +108,89 @@ def test_a_gradient_step_is_the_formula(kernel):
     )
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_a_newton_step_is_the_formula(again):
+    """(H + penalty + damping)^-1 gradient, as far as the rows' own objective falls."""
+    problem = make_problem(SquaredError(), "random_fourier", alpha=0.02, weighted=False)
+    solver = DSG(tol=0.0, block_size=6, batch_size=N_ROWS, max_features=12 if again else None)
+    state = solver.init(problem)
+    order = np.arange(N_ROWS)
+    for _ in range(2):
+        state = solver.absorb(problem, state, order)
+    before, penalty, block = state, 0.02, 2
+    state = solver.absorb(problem, state, order)
+    if again:
+        moved = (state.iterate - before.iterate).any(axis=(1, 2))
+        block, penalty = int(np.flatnonzero(moved)[0]) // 3, 2 * 0.02
+    X, y = problem.source[:], problem.target
+    pairs = np.empty((N_ROWS, 18), np.float32)
+    problem.features.write_pairs(X, 0, 9, pairs)
+    pairs = pairs.astype(np.float64) * np.sqrt(1 / 3)  # a block of three frequencies alone
+    own = [*range(3 * block, 3 * block + 3), *range(9 + 3 * block, 12 + 3 * block)]
+
+    def stacked(iterate):
+        wide = np.zeros((9, 2, 2))
+        wide[: len(iterate)] = iterate
+        return wide.transpose(1, 0, 2).reshape(18, 2) * np.sqrt(3)
+
+    old, new = stacked(before.iterate), stacked(state.iterate)
+    Z = pairs[:, own]
+    H = Z.T @ Z / N_ROWS
+    gradient = Z.T @ (pairs @ old - y) / N_ROWS + penalty * old[own]
+    damping = np.trace(H) / N_ROWS
+    direction = np.linalg.solve(H + (penalty + damping) * np.eye(6), gradient)
+    length = np.vdot(gradient, direction) / (
+        np.vdot(direction, H @ direction) + penalty * np.vdot(direction, direction)
+    )
+    length = min(length, 1.0 if again else 8.0)
+    np.testing.assert_allclose(new[own], old[own] - length * direction, rtol=5e-3, atol=1e-5)
+
+
+def test_the_noise_of_a_slope_is_what_parts_of_the_batch_do_not_agree_on():
+    problem = make_problem(SquaredError(), "random_fourier")
+    draw = np.random.default_rng(0)
+    shares, mean = np.array([0.2, 0.3, 0.25, 0.25]), draw.normal(size=5)
+    A = draw.normal(size=(5, 5))
+    P = A @ A.T
+    batch = Batch(problem, problem.source, problem.target, np.ones(N_ROWS))
+    batch.f = np.zeros_like(problem.target)
+    signals, noises = [], []
+    for _ in range(4000):
+        folds = shares[:, None] * mean + np.sqrt(0.1 * shares)[:, None] * draw.normal(size=(4, 5))
+        total, own = folds.sum(0) @ P @ folds.sum(0), np.einsum("ki,ij,kj", folds, P, folds)
+        noises.append(batch.noise(total, own, shares))
+        signals.append(total - noises[-1])
+        assert replace_population(batch, 4 * N_ROWS).noise(total, own, shares) == pytest.approx(
+            0.75 * noises[-1]
+        )
+        assert replace_population(batch, N_ROWS).noise(total, own, shares) == 0.0
+    assert abs(np.mean(signals) - mean @ P @ mean) < 4 * np.std(signals) / np.sqrt(4000)
+    assert np.mean(noises) == pytest.approx(0.1 * np.trace(P), rel=0.1)
+
+
+def replace_population(batch, population):
+    other = replace(batch, population=population)
+    other.f = batch.f
+    return other
+
+
+def test_little_is_learnt_from_noise():
+    """Targets without signal: new blocks take short steps, as their rows do not agree."""
+    size = 0.0
+    for seed in range(3):
+        draw = np.random.default_rng(seed)
+        model = KernelRegressor(
+            solver=DSG(batch_size=200, block_size=40),
+            length_scale=1.5,
+            alpha=1e-4,
+            random_state=seed,
+        )
+        for _ in range(40):
+            model.partial_fit(draw.normal(size=(200, 3)), draw.normal(size=200))
+        size += np.mean(model.predict(draw.normal(size=(2000, 3))) ** 2) / 3
+    assert size < 0.08
+
+
 @given(st.integers(0, 2**32 - 1), st.floats(1e-3, 10), st.floats(0, 1), st.integers(1, 4))
 def test_the_checked_step_is_the_longest_that_the_rule_allows(seed, length, noise, n_outputs):
     draw = np.random.default_rng(seed)
