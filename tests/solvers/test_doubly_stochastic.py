@@ -1,6 +1,7 @@
 """Doubly stochastic gradients against closed forms, the exact minimum and their own rule."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -209,6 +210,22 @@ def test_the_checked_step_is_the_longest_that_the_rule_allows(seed, length, nois
     grid = np.linspace(0, 50, 2001)[1:]
     for k in np.flatnonzero(~allowed):
         assert all(excess(np.full(5, eta))[k] > -scale for eta in grid[::20])
+
+
+def test_what_a_checked_gradient_step_adds_to_its_length_falls_as_the_rate_needs(monkeypatch):
+    """Its square falls like 1/t, however long the rule's own line search would go."""
+    monkeypatch.setattr(
+        "rkhs.solvers._doubly_stochastic.longest_steps", lambda drift, *_: np.full(len(drift), 1e9)
+    )
+    problem = make_problem(SquaredError(), "random_fourier", alpha=0.2, weighted=False)
+    solver = CDSG(step="gradient", step_size=0.7, batch_size=N_ROWS, block_size=6)
+    states = [solver.absorb(problem, solver.init(problem))]
+    for _ in range(30):
+        states.append(solver.absorb(problem, states[-1]))
+    for before, after in pairwise(states):
+        length = (1.0 - after.scale / before.scale) / 0.2
+        plain = 0.7 / after.count
+        assert length == pytest.approx(plain * (1.0 + after.count**-0.5))
 
 
 def test_variance_of_features_is_that_of_many_draws():
