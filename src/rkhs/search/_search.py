@@ -18,7 +18,7 @@ from rkhs.search._tuning import RIDGES, Task, best_dense_ridge, best_ridge, scal
 from rkhs.solvers import ConjugateGradient, NewtonCG, Solver
 
 _SMALLEST_FACTOR = 1 / 32  # of all length scales: more rows bear shorter ones
-_LOWER = (1.0, 0.3, 0.1, 0.03, 0.01)  # of the ridge of the squared error, for other losses
+_LOWER = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003)  # of the ridge of the squared error, for other losses
 _SAMPLED = 10**7  # numbers that scales are learnt from
 _TRIAL_ROWS, _MOST_TRIAL_ROWS, _TRIAL_TARGETS = 20_000, 100_000, 400_000
 _TRIAL_GRIDS = 64
@@ -27,10 +27,12 @@ _GRIDS = 512
 _TRIAL_CENTERS, _CENTERS, _FEWEST_CENTERS = 500, 1000, 200
 _ENTRIES = 4 * 10**7  # rows times centres: a fit multiplies with them some dozen times
 _IDLE = 0.5  # of the error with centres alone, below which grids may do without them
-_AS_GOOD = 1.02  # times the error with both, up to which fewer parts are better
+_AS_GOOD = 1.05  # times the error with both, up to which fewer parts are better
 _WORK = 12 * 10**7  # look-ups of a pass with all grids, times the root of the outputs
+_COEFFICIENTS = 10**7  # of all outputs, about
+_COUNTED_GRIDS = 8  # whose cells are counted to know
 _TRIAL_TOL, _TOL = 1e-2, 2e-3
-_NEWTON_TOL, _NEWTON_INNER = 1e-2, 10  # a tighter solution predicts no better
+_NEWTON_TOL, _NEWTON_INNER = 1e-2, 25  # a tighter solution predicts no better
 
 
 @dataclass(frozen=True)
@@ -103,9 +105,7 @@ def search(
             _try_binning(alone, task, seed, n_jobs, first=2.0 * found.factor)
             if alone.error < _AS_GOOD * found.error:
                 found, smooth = alone, None
-    # Bin numbers take two or four bytes.
-    most = min(memory // 8 // (4 * len(source)), _WORK / (len(source) * np.sqrt(target.shape[1])))
-    n_grids = int(np.clip(most, _TRIAL_GRIDS, _GRIDS))
+    n_grids = _grid_count(found.best_kernel, source, weight, target.shape[1], memory, n_jobs)
     solver: Solver = ConjugateGradient(tol=_TOL)
     ridge = found.ridge if smooth is None else smooth.ridge
     if not loss.quadratic:
@@ -125,6 +125,19 @@ def _representation(found, smooth, n_grids, n_centers, seed=None) -> FeatureMap:
     # Its own ridge, relative to the common one, is the weight of a part's kernel.
     grids = RandomBinning(n_grids, kernel=smooth.ridge / found.ridge * found.best_kernel)
     return Concatenated([Nystrom(n_centers, kernel=smooth.kernel), grids], random_state=seed)
+
+
+def _grid_count(kernel, source, weight, n_outputs, memory, n_jobs) -> int:
+    """Grids whose bin numbers and coefficients a fit can afford."""
+    few = RandomBinning(_COUNTED_GRIDS, random_state=0)
+    few.fit_rows(source, weight, np.float32, kernel, n_jobs)
+    n_cells = few.n_outputs / _COUNTED_GRIDS
+    most = min(
+        memory // 8 // (4 * len(source)),  # bin numbers take two or four bytes
+        _WORK / (len(source) * np.sqrt(n_outputs)),
+        _COEFFICIENTS / (n_cells * n_outputs),
+    )
+    return int(np.clip(most, _TRIAL_GRIDS, _GRIDS))
 
 
 def _center_count(source, n_distinct, memory) -> int:
