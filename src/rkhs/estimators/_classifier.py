@@ -146,7 +146,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         if len(self.classes_) < 2:
             raise ValueError(
                 f"KernelClassifier needs at least two classes; y has only one class, "
-                f"{self.classes_[0]!r}."
+                f"{self.classes_.tolist()[0]!r}."
             )
         weight = self._class_weighted(y, weight, X)
         loss, target = self._targets(y)
@@ -221,8 +221,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         found = np.unique(np.concatenate([y, *known]))
         if len(found) < 2:
             raise ValueError(
-                f"The first rows have only one class, {found[0]!r}. Name the classes to expect in "
-                "the first call: partial_fit(X, y, classes=[...])."
+                f"The first rows have only one class, {found.tolist()[0]!r}. Name the classes to "
+                "expect in the first call: partial_fit(X, y, classes=[...])."
             )
         weight = self._class_weighted(y, self._checked_weight(sample_weight, X), X)
         earlier, self.classes_ = (self.classes_ if going_on else found), found

@@ -32,7 +32,7 @@ _WORK = 12 * 10**7  # look-ups of a pass with all grids, times the root of the o
 _COEFFICIENTS = 10**7  # of all outputs, about
 _COUNTED_GRIDS = 8  # whose cells are counted to know
 _TRIAL_TOL, _TOL = 1e-2, 2e-3
-_NEWTON_TOL, _NEWTON_INNER = 1e-2, 25  # a tighter solution predicts no better
+_NEWTON_TOL, _NEWTON_INNER = 1e-2, 25  # a tighter solution predicts hardly better
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def search(
     task = split(source, distinct, _trial_size(source, target.shape[1]))
     kernel = Laplacian(scales.length_scale)
     found = _Best(kernel, report, begin + 2.0 * quarter)
-    n_centers = _center_count(source, len(distinct.rows), memory)
+    n_centers = _center_count(source, task, memory)
     smooth = None
     if n_centers and not found.late:
         smooth = _smooth_part(found, task, source.categorical, seed, n_jobs)
@@ -105,7 +105,7 @@ def search(
             _try_binning(alone, task, seed, n_jobs, first=2.0 * found.factor)
             if alone.error < _AS_GOOD * found.error:
                 found, smooth = alone, None
-    n_grids = _grid_count(found.best_kernel, source, weight, target.shape[1], memory, n_jobs)
+    n_grids = _grid_count(found.best_kernel, source, task, memory, n_jobs)
     solver: Solver = ConjugateGradient(tol=_TOL)
     ridge = found.ridge if smooth is None else smooth.ridge
     if not loss.quadratic:
@@ -127,11 +127,13 @@ def _representation(found, smooth, n_grids, n_centers, seed=None) -> FeatureMap:
     return Concatenated([Nystrom(n_centers, kernel=smooth.kernel), grids], random_state=seed)
 
 
-def _grid_count(kernel, source, weight, n_outputs, memory, n_jobs) -> int:
+def _grid_count(kernel, source, task, memory, n_jobs) -> int:
     """Grids whose bin numbers and coefficients a fit can afford."""
     few = RandomBinning(_COUNTED_GRIDS, random_state=0)
-    few.fit_rows(source, weight, np.float32, kernel, n_jobs)
-    n_cells = few.n_outputs / _COUNTED_GRIDS
+    few.fit_rows(task.source, task.weight, np.float32, kernel, n_jobs)
+    # Some cells of the others are new: between none of them and all.
+    n_cells = few.n_outputs / _COUNTED_GRIDS * np.sqrt(len(source) / len(task.source))
+    n_outputs = task.target.shape[1]
     most = min(
         memory // 8 // (4 * len(source)),  # bin numbers take two or four bytes
         _WORK / (len(source) * np.sqrt(n_outputs)),
@@ -140,11 +142,12 @@ def _grid_count(kernel, source, weight, n_outputs, memory, n_jobs) -> int:
     return int(np.clip(most, _TRIAL_GRIDS, _GRIDS))
 
 
-def _center_count(source, n_distinct, memory) -> int:
-    """Centres of a smooth part that a fit can afford; none if they are too few."""
-    most = min(_ENTRIES, memory // 32) // len(source)
-    count = int(min(_CENTERS, n_distinct, most))
-    return count if count >= _FEWEST_CENTERS else 0
+def _center_count(source, task, memory) -> int:
+    """Centres of a smooth part that a trial and a fit can afford; none if they are too few."""
+    most = min(_ENTRIES, memory // 32)
+    count = int(min(_CENTERS, len(task.source), most // len(source)))
+    affordable = count >= _FEWEST_CENTERS and _TRIAL_CENTERS * len(task.source) <= most
+    return count if affordable else 0
 
 
 def learn_kernel(
