@@ -5,6 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
+from rkhs.compute import dots
 from rkhs.data import RowSource
 from rkhs.expansion import Expansion, KernelExpansion
 from rkhs.features import FeatureMap
@@ -18,7 +19,7 @@ class Problem:
     """Minimise ``sum_i weight_i loss(f(x_i), t_i) + alpha/2 ||f||^2`` over a kernel's space.
 
     With features, f = Z w and ||f||^2 = w.w. Without, f = K a over all rows and
-    ||f||^2 = a.Ka. `adjoint` and `squared_norm` hide the difference from solvers: the
+    ||f||^2 = a.Ka. `adjoint` and `inner` hide the difference from solvers: the
     gradient of the loss is Z.T v in the first case and, in the kernel's own geometry, v
     itself in the second. The penalty "l1" is ``alpha sum_j |w_j|`` instead, with features only.
 
@@ -83,9 +84,10 @@ class Problem:
         """The element of the space that f -> sum_i v_i f(x_i) stands for."""
         return v if self.features is None else self.operator.rmatmat(v)
 
-    def squared_norm(self, coef, f) -> float:
-        """||f||^2, given both forms of f."""
-        return float(np.vdot(coef, coef if self.features is not None else f))
+    def inner(self, coef, other, f_other) -> float:
+        """The inner product of two functions, given both forms of the second."""
+        other = other if self.features is not None else f_other
+        return float(dots(coef, other, self.n_jobs).sum())
 
     def derivative(self, f) -> np.ndarray:
         """Weighted derivative of the loss at f."""
@@ -100,7 +102,7 @@ class Problem:
         """What the penalty adds to the objective, given both forms of f."""
         if self.penalty == "l1":
             return self.alpha * float(np.abs(coef).sum())
-        return 0.5 * self.alpha * self.squared_norm(coef, f)
+        return 0.5 * self.alpha * self.inner(coef, coef, f)
 
     def expansion(self, coef) -> Expansion:
         """The fitted function; rows without a coefficient are left out."""

@@ -11,6 +11,7 @@ from rkhs.compute._distances import (
 )
 from rkhs.compute._draws import SAMPLINGS, Draw, IndependentDraw, OrthogonalDraw, QuasiDraw
 from rkhs.compute._elementwise import cosine_pairs, cosines, exponential
+from rkhs.compute._lapack import invert_lower
 from rkhs.compute._memory import available_memory
 from rkhs.compute._products import (
     add_cosine_pairs_times,
@@ -51,6 +52,7 @@ __all__ = [
     "gather_columns",
     "gaussians",
     "gram_times",
+    "invert_lower",
     "l1_distances",
     "multiply",
     "multiply_and_add",

@@ -14,6 +14,10 @@ def _pieces(array):
     return slices(len(array), max(1, _LENGTH // array.shape[1]))
 
 
+def _one_a_column(factor, A):
+    return np.broadcast_to(np.asarray(factor, np.float64), A.shape[1:]).copy()
+
+
 def fill(A: np.ndarray, values, n_jobs=None) -> None:
     """A[...] = values, an array of A's shape or a number."""
 
@@ -43,21 +47,22 @@ def dots(A: np.ndarray, B: np.ndarray, n_jobs=None) -> np.ndarray:
     return sum(tile_map(part, _pieces(A), n_jobs), np.zeros(A.shape[1]))
 
 
-def add_multiple(A: np.ndarray, factor: np.ndarray, B: np.ndarray, n_jobs=None) -> None:
-    """A += factor * B, one factor a column."""
+def add_multiple(A: np.ndarray, factor: np.ndarray | float, B: np.ndarray, n_jobs=None) -> None:
+    """A += factor * B, one factor a column or for all of them."""
     from rkhs.compute import _loops
 
-    factor = np.broadcast_to(np.asarray(factor, np.float64), A.shape[1:]).copy()
+    factor = _one_a_column(factor, A)
     for _ in tile_map(
         lambda piece: _loops.add_multiple(A[piece], factor, B[piece]), _pieces(A), n_jobs
     ):
         pass
 
 
-def multiply_and_add(A: np.ndarray, factor: np.ndarray, B: np.ndarray, n_jobs=None) -> None:
-    """A = factor * A + B, one factor a column."""
+def multiply_and_add(A: np.ndarray, factor: np.ndarray | float, B: np.ndarray, n_jobs=None) -> None:
+    """A = factor * A + B, one factor a column or for all of them."""
     from rkhs.compute import _loops
 
+    factor = _one_a_column(factor, A)
     for _ in tile_map(
         lambda piece: _loops.multiply_and_add(A[piece], factor, B[piece]), _pieces(A), n_jobs
     ):

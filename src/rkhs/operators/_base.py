@@ -145,17 +145,17 @@ class Operator:
             pass
         return out
 
-    def rmatmat(self, V: np.ndarray) -> np.ndarray:
-        """Z.T @ V, summed in float64."""
+    def rmatmat(self, V: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """Z.T @ V, summed in float64, written to `out` if it is given."""
         V = np.asarray(V, self.product_dtype(V))
-        out = _vectors(self.shape[1], V.shape[1])
+        total = _vectors(self.shape[1], V.shape[1])
 
         def product(tile):
             return _transposed_times(self._blocks(tile), V[self._tiles[tile]])
 
         for part in self._each_tile(product):
-            out += part
-        return out
+            total += part
+        return moved(total, out)
 
     def gram(self, W: np.ndarray, middle: Middle, out: np.ndarray | None = None) -> np.ndarray:
         """Z.T @ middle(Z @ W) in one pass, written to `out` if it is given.

@@ -56,13 +56,26 @@ class ConcatenatedOperator(Operator):
     def rmatmat(self, V, out=None):
         out = np.empty((self.shape[1], V.shape[1])) if out is None else out
         for part, columns in zip(self.parts, self.columns, strict=True):
-            out[columns] = part.rmatmat(V)
+            part.rmatmat(V, out[columns])
         return out
 
     def gram(self, W, middle, out=None):
-        inner = self.matmat(W)
-        inner = middle(slice(None), inner) if callable(middle) else middle * inner
-        return self.rmatmat(inner, out)
+        # The first part is read once: its tiles wait for the other parts' products only.
+        first, *others = zip(self.parts, self.columns, strict=True)
+        inner = np.zeros((self.shape[0], W.shape[1]), self.dtype)
+        for part, columns in others:
+            inner += part.matmat(W[columns])
+
+        def both(rows, product):
+            product = product + inner[rows]
+            inner[rows] = middle(rows, product) if callable(middle) else middle[rows] * product
+            return inner[rows]
+
+        out = np.empty(W.shape) if out is None else out
+        first[0].gram(W[first[1]], both, out[first[1]])
+        for part, columns in others:
+            part.rmatmat(inner, out[columns])
+        return out
 
     def take(self, index):
         """The given rows: a CSR matrix if any part is sparse."""

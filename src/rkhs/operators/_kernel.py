@@ -137,8 +137,8 @@ class WhitenedOperator(Operator):
     def matmat(self, W):
         return self._inner.matmat(self._narrow(self._solve(W, True)))
 
-    def rmatmat(self, V):
-        return self._solve(self._inner.rmatmat(self._narrow(V)), False)
+    def rmatmat(self, V, out=None):
+        return moved(self._solve(self._inner.rmatmat(self._narrow(V)), False), out)
 
     def second_moment(self, index, share):
         # Two-sided, the factor meets a matrix of centres instead of all the rows.

@@ -1,10 +1,8 @@
 """The leave-one-out error of exact kernel ridge regression, and its gradient, in closed form."""
 
 import numpy as np
-from scipy.linalg.blas import get_blas_funcs
-from scipy.linalg.lapack import get_lapack_funcs
 
-from rkhs.compute import single_threaded_blas
+from rkhs.compute import invert_lower, single_threaded_blas
 from rkhs.kernels._base import StationaryKernel
 
 # Noise from which float32 will do: the matrix is then conditioned better than rows / noise.
@@ -76,17 +74,12 @@ class LeaveOneOut:
         metric, slope = self._metric, self._slope
         dtype = np.float32 if noise >= _ENOUGH_NOISE else np.float64
         A, product = (b.view(dtype)[: metric.size].reshape(metric.shape) for b in self._buffers)
-        potrf, potri = get_lapack_funcs(("potrf", "potri"), (A,))
-        syrk = get_blas_funcs("syrk", (A,))
         _pair_loops.metric(X, inverse.astype(np.float32), self._cap, self._squared, metric)
         self._kernel.metric_profile(metric, slope)
         A[...] = metric
         A.flat[:: len(A) + 1] = 1.0 + noise * inverse_weight
-        # LAPACK's upper triangle, by columns, is our lower one, by rows.
-        _, failed = potrf(A.T, lower=0, overwrite_a=1, clean=0)
-        if failed:
+        if not invert_lower(A):
             return np.inf, np.zeros_like(parameters)
-        potri(A.T, lower=0, overwrite_c=1)
         _pair_loops.mirror(A)
         alpha = A @ target.astype(dtype)
         diagonal = np.diagonal(A)[:, None]
@@ -98,7 +91,7 @@ class LeaveOneOut:
         smooth = A @ g
         np.multiply(A, np.sqrt(h), out=product)
         # A is not needed any more: the derivative by it takes its place.
-        syrk(1.0, product.T, trans=1, lower=0, c=A.T, overwrite_c=1)
+        np.matmul(product, product.T, out=A)
         by_noise = np.diagonal(A) - np.einsum("ij,ij->i", alpha, smooth)
         _pair_loops.multiply_by_difference(
             slope, A, np.ascontiguousarray(alpha.T), np.ascontiguousarray(smooth.T)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rkhs.compute import single_threaded_blas
+from rkhs.compute import add_multiple, dots, multiply_and_add, single_threaded_blas
 from rkhs.solvers import _preconditioner
 from rkhs.solvers._base import Solver, State
 
@@ -15,6 +15,7 @@ _BACKTRACKS = 30
 class _NewtonState(State):
     f: np.ndarray = field(default_factory=lambda: np.empty(0))
     preconditioner: object = None
+    at_zero: float = 0.0  # the objective
 
 
 class NewtonCG(Solver):
@@ -26,7 +27,8 @@ class NewtonCG(Solver):
     Parameters
     ----------
     tol : float, default=1e-4
-        Stop when a Newton step promises to lower the objective by less than this share.
+        Stop when a Newton step promises to lower the objective by less than this share of it, or
+        by less than the square of this of what it is at zero.
     max_inner : int, default=50
         Largest number of CG iterations a Newton step.
     preconditioner : {"nystrom", None}, default="nystrom"
@@ -62,18 +64,22 @@ class NewtonCG(Solver):
         preconditioner = None
         if self.preconditioner is not None and problem.features is not None:
             preconditioner = _preconditioner.for_features(problem)
-        return _NewtonState(coef, problem.objective(coef, f), False, "", f, preconditioner)
+        at_zero = problem.loss.value(np.zeros_like(f), problem.target, problem.weight)
+        objective = problem.objective(coef, f)
+        return _NewtonState(coef, objective, False, "", f, preconditioner, at_zero)
 
     def step(self, problem, state):
-        gradient = problem.adjoint(problem.derivative(state.f)) + problem.alpha * state.coef
+        gradient = np.array(problem.adjoint(problem.derivative(state.f)))
+        add_multiple(gradient, problem.alpha, state.coef, problem.n_jobs)
         search = _search_features if problem.features is not None else _search_kernel
         direction, along, slope = search(self, problem, state, gradient)
         if not slope < 0:
             return _replace(state, converged=True)
+        loss, penalty = problem.loss, _penalty_along(problem, state, direction, along)
         size = 1.0
         for _ in range(_BACKTRACKS):
-            coef, f = state.coef + size * direction, state.f + size * along
-            objective = problem.objective(coef, f)
+            f = state.f + size * along
+            objective = loss.value(f, problem.target, problem.weight) + penalty(size)
             if objective <= state.objective + 1e-4 * size * slope:
                 break
             size *= 0.5
@@ -84,12 +90,22 @@ class NewtonCG(Solver):
                 note="The line search found no lower value: this is the best that the "
                 "precision of the features allows.",
             )
-        converged = -slope <= 2 * self.tol * abs(objective)
-        return _NewtonState(coef, objective, converged, state.note, f, state.preconditioner)
+        # In place: the coefficients may be far more than the data.
+        add_multiple(state.coef, size, direction, problem.n_jobs)
+        converged = -slope <= 2 * self.tol * (abs(objective) + self.tol * state.at_zero)
+        return _replace(state, objective=objective, converged=converged, f=f)
 
 
 def _replace(state, **changes):
     return _NewtonState(**{**vars(state), **changes})
+
+
+def _penalty_along(problem, state, direction, along):
+    """The penalty as a function of the length of a step."""
+    here = problem.inner(state.coef, state.coef, state.f)
+    slope = problem.inner(state.coef, direction, along)
+    bend = problem.inner(direction, direction, along)
+    return lambda size: 0.5 * problem.alpha * (here + size * (2.0 * slope + size * bend))
 
 
 def weighted_hessian(problem, f):
@@ -107,42 +123,50 @@ def _search_features(solver, problem, state, gradient):
     if state.preconditioner is not None:
         curvature = problem.loss.second_derivative(state.f, problem.target)
         precondition = state.preconditioner.factor(problem.weight, curvature, problem.alpha)
+    product = np.empty_like(gradient)
+
+    def multiply(p):
+        problem.operator.gram(p, hessian, product)
+        add_multiple(product, problem.alpha, p, problem.n_jobs)
+        return product
+
     with single_threaded_blas:
         step = conjugate_gradients(
-            lambda p: problem.operator.gram(p, hessian) + problem.alpha * p,
+            multiply,
             -gradient,
             precondition,
             solver.max_inner,
             lambda first: _inner_tolerance(first, state),
+            problem.n_jobs,
         )
-        return step, problem.evaluate(step), float(np.vdot(gradient, step))
+        f = problem.evaluate(step)
+        return step, f, problem.inner(gradient, step, f)
 
 
-def conjugate_gradients(multiply, right, precondition, max_steps, precision):
+def conjugate_gradients(multiply, right, precondition, max_steps, precision, n_jobs=None):
     """Solve ``multiply(x) = right``.
 
     Ends when the squared norm of the residual (in that of the preconditioner) has fallen by
     the factor `precision`, a function of its first value. What the other two functions give
     may be overwritten by their next calls.
     """
-    residual = right.copy()
+    residual = np.array(right, order="C")
     z = precondition(residual)
-    p, energy = z.copy(), float(np.vdot(residual, z))
+    p, energy = np.array(z, order="C"), dots(residual, z, n_jobs).sum()
     first, x = energy, np.zeros_like(residual)
     for _ in range(max_steps):
         product = multiply(p)
-        bend = float(np.vdot(p, product))
+        bend = dots(p, product, n_jobs).sum()
         if not bend > 0:
             break
         size = energy / bend
-        x += size * p
-        residual -= size * product
+        add_multiple(x, size, p, n_jobs)
+        add_multiple(residual, -size, product, n_jobs)
         z = precondition(residual)
-        before, energy = energy, float(np.vdot(residual, z))
+        before, energy = energy, dots(residual, z, n_jobs).sum()
         if not energy > precision(first) * first:
             break
-        p *= energy / before
-        p += z
+        multiply_and_add(p, energy / before, z, n_jobs)
     return x
 
 

@@ -111,12 +111,15 @@ class BlockPreconditioner:
 
     def factor(self, weight, curvature, alpha: float) -> Apply:
         solvers = [part.factor(weight, curvature, alpha) for part in self._parts]
+        room = np.empty(0)
 
         def solve(R):
-            out = np.empty_like(R)
+            nonlocal room
+            if room.shape != R.shape:
+                room = np.empty_like(R)
             for solver, columns in zip(solvers, self._columns, strict=True):
-                out[columns] = solver(R[columns])
-            return out
+                room[columns] = solver(R[columns])
+            return room
 
         return solve
 
