@@ -21,7 +21,9 @@ class Problem:
     With features, f = Z w and ||f||^2 = w.w. Without, f = K a over all rows and
     ||f||^2 = a.Ka. `adjoint` and `inner` hide the difference from solvers: the
     gradient of the loss is Z.T v in the first case and, in the kernel's own geometry, v
-    itself in the second. The penalty "l1" is ``alpha sum_j |w_j|`` instead, with features only.
+    itself in the second. Features that outnumber the rows need no more unknowns than those: the
+    minimiser is w = Z.T a, so that with `by_rows` the problem is the second one, with K = Z Z.T.
+    The penalty "l1" is ``alpha sum_j |w_j|`` instead, with features only.
 
     Parameters
     ----------
@@ -44,6 +46,8 @@ class Problem:
     start : array or None
         Coefficients to start from.
     penalty : {"l2", "l1"}
+    by_rows : bool
+        Whether coefficients are those of rows although there are features.
     """
 
     kernel: Kernel
@@ -59,6 +63,19 @@ class Problem:
     n_jobs: int | None = None
     start: np.ndarray | None = None
     penalty: str = "l2"
+    by_rows: bool = False
+
+    @property
+    def in_rows(self) -> bool:
+        """Whether there is one coefficient a row."""
+        return self.features is None or self.by_rows
+
+    def with_fewer_unknowns(self) -> "Problem":
+        """The same problem, by rows where that is cheaper; for solvers that take both."""
+        # Dense features beside others need a preconditioner: by rows, the squared error has one.
+        easy = self.loss.quadratic or not self.operator.parts
+        cheaper = self.operator.prefers_rows and easy
+        return replace(self, by_rows=cheaper and self.start is None and self.alpha > 0)
 
     def with_rows(self, source: RowSource, target, weight, dtype) -> "Problem":
         """The same problem on other rows, with features."""
@@ -68,7 +85,7 @@ class Problem:
 
     @cached_property
     def coef_shape(self) -> tuple[int, int]:
-        return self.operator.shape[1], self.target.shape[1]
+        return self.operator.shape[0 if self.by_rows else 1], self.target.shape[1]
 
     def starting_coef(self) -> np.ndarray:
         """Zero, or the coefficients to start from, in float64."""
@@ -78,15 +95,17 @@ class Problem:
 
     def evaluate(self, coef) -> np.ndarray:
         """f on every row, float64."""
+        if self.by_rows:
+            return self.operator.outer(coef)
         return self.operator.matmat(coef).astype(np.float64)
 
     def adjoint(self, v) -> np.ndarray:
         """The element of the space that f -> sum_i v_i f(x_i) stands for."""
-        return v if self.features is None else self.operator.rmatmat(v)
+        return v if self.in_rows else self.operator.rmatmat(v)
 
     def inner(self, coef, other, f_other) -> float:
         """The inner product of two functions, given both forms of the second."""
-        other = other if self.features is not None else f_other
+        other = f_other if self.in_rows else other
         return float(dots(coef, other, self.n_jobs).sum())
 
     def derivative(self, f) -> np.ndarray:
@@ -104,8 +123,13 @@ class Problem:
             return self.alpha * float(np.abs(coef).sum())
         return 0.5 * self.alpha * self.inner(coef, coef, f)
 
+    def feature_coef(self, coef) -> np.ndarray:
+        """Coefficients of the features (of the rows, without any), whatever those of f are."""
+        return self.operator.rmatmat(coef) if self.by_rows else coef
+
     def expansion(self, coef) -> Expansion:
         """The fitted function; rows without a coefficient are left out."""
+        coef = self.feature_coef(coef)
         coef = np.ascontiguousarray(coef, self.operator.dtype)
         if self.features is not None:
             return self.features.expansion(coef)

@@ -223,3 +223,53 @@ def scatter_found(bins, starts, stops, V, out):
                 source, target = V[i], part[b[i]]
                 for c in range(source.shape[0]):
                     target[c] += source[c]
+
+
+@_fast
+def outer_one(bins, sizes, V, table, out):
+    """out[i] += sum over grids of the sum of V over the rows that share row i's cell.
+
+    `sizes` are the grids' numbers of cells, `table` room for four grids' sums: they stay in
+    cache between the two passes over the rows. Arrays have one column.
+    """
+    v, table, out = V[:, 0], table[:, 0], out[:, 0]
+    n_grids, n_rows = bins.shape
+    fours = n_grids - n_grids % 4
+    for g in range(0, fours, 4):
+        b0, b1, b2, b3 = bins[g], bins[g + 1], bins[g + 2], bins[g + 3]
+        e0 = sizes[g]
+        e1 = e0 + sizes[g + 1]
+        e2 = e1 + sizes[g + 2]
+        e3 = e2 + sizes[g + 3]
+        table[:e3] = 0.0
+        t0, t1, t2, t3 = table[:e0], table[e0:e1], table[e1:e2], table[e2:e3]
+        for i in range(n_rows):
+            t0[b0[i]] += v[i]
+            t1[b1[i]] += v[i]
+            t2[b2[i]] += v[i]
+            t3[b3[i]] += v[i]
+        for i in range(n_rows):
+            out[i] += (t0[b0[i]] + t1[b1[i]]) + (t2[b2[i]] + t3[b3[i]])
+    for g in range(fours, n_grids):
+        b, part = bins[g], table[: sizes[g]]
+        part[:] = 0.0
+        for i in range(n_rows):
+            part[b[i]] += v[i]
+        for i in range(n_rows):
+            out[i] += part[b[i]]
+
+
+@_fast
+def outer(bins, sizes, V, table, out):
+    """`outer_one` for several outputs: `table` of shape (cells, outputs), for one grid."""
+    for g in range(bins.shape[0]):
+        b, part = bins[g], table[: sizes[g]]
+        part[:] = 0.0
+        for i in range(V.shape[0]):
+            source, target = V[i], part[b[i]]
+            for c in range(source.shape[0]):
+                target[c] += source[c]
+        for i in range(V.shape[0]):
+            source, target = part[b[i]], out[i]
+            for c in range(target.shape[0]):
+                target[c] += source[c]

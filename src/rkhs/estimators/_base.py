@@ -230,6 +230,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         memory, seed = parse_memory(self.memory_limit), new_seed(self.random_state)
         begin = time.perf_counter()
         found = self._search(X, target, weight, loss, seed, memory)
+        if found is not None and found.loss is not None:
+            loss = found.loss
         all_weight = weight
         if self.offset_ is not None:
             target = target - self.offset_
@@ -290,8 +292,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             return None
         self.preparation_ = _raw.prepare(X, weight, self.categories_, seed)
         source = self._rows(X)
-        centred = target
-        if self.task == "regression":
+        centred, mean = target, np.zeros(target.shape[1])
+        if self.task == "regression" or loss.coupled:
             mean = np.average(target, axis=0, weights=weight)
             centred = target - mean
             if loss.quadratic:  # several targets have the same say, whatever their units
@@ -301,10 +303,10 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         if needed > memory:
             self._refuse_memory(needed, memory)
         found = _raw.find(
-            source, centred, weight, loss, seed, memory, self.n_jobs, self.time_budget
+            source, centred, weight, loss, mean, seed, memory, self.n_jobs, self.time_budget
         )
         if found is not None:
-            if self.task == "regression":
+            if self.task == "regression" or found.loss is not None:
                 self.offset_ = mean
             self._tell(found)
         return found
@@ -451,7 +453,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         own = solver.memory(bare, n_outputs, features is not None, max(free // 2, 0))
         if own > free:
             self._refuse_memory(memory - free + own, memory)
-        return Problem(
+        problem = Problem(
             kernel=kernel,
             loss=loss,
             features=features,
@@ -466,6 +468,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             start=start,
             penalty=self.penalty,
         )
+        return problem.with_fewer_unknowns() if solver.takes_rows else problem
 
     def _warm_start(self, features, kernel, source, weight, target, seed):
         """Map, kernel and coefficients of the last fit, if they suit this problem."""
@@ -522,7 +525,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             dtype = problem.operator.dtype
             self._stream = Stream(rest, dtype, solver, fit.state, fit.history)
         elif self.warm_start or takes_more_rows(self):
-            self._last_fit = problem.features, problem.kernel, n_columns, fit.state.coef
+            coef = problem.feature_coef(fit.state.coef)
+            self._last_fit = problem.features, problem.kernel, n_columns, coef
 
     @contextlib.contextmanager
     def _progress(self):

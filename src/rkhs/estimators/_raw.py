@@ -62,11 +62,11 @@ def is_searched(source: RowSource) -> bool:
 
 
 def find(
-    source, target, weight, loss, seed, memory, n_jobs=None, time_budget=None
+    source, target, weight, loss, offset, seed, memory, n_jobs=None, time_budget=None
 ) -> Choice | None:
     """The model for a table, or None if the rules for small tables of numbers serve it."""
     if is_searched(source):
-        return search(source, target, weight, loss, seed, memory, n_jobs, time_budget)
+        return search(source, target, weight, loss, offset, seed, memory, n_jobs, time_budget)
     if not isinstance(source, PreparedRows):
         return None
     return unsearched(source, weight, seed, "too few rows for a search")

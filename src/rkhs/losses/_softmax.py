@@ -5,7 +5,8 @@ import numpy as np
 from rkhs.losses._base import Loss
 
 
-def _softmax(f):
+def softmax(f):
+    """Exponentials of each row as shares of their sum."""
     # SciPy's own costs a millisecond a call before it computes anything.
     e = np.exp(f - f.max(axis=1, keepdims=True))
     e /= e.sum(axis=1, keepdims=True)
@@ -36,15 +37,15 @@ class Softmax(Loss):
         return t * (np.log(np.exp(shifted).sum(axis=1, keepdims=True)) - shifted)
 
     def derivative(self, f, t):
-        return _softmax(f) - t
+        return softmax(f) - t
 
     def second_derivative(self, f, t):
-        p = _softmax(f)
+        p = softmax(f)
         return p * (1.0 - p)
 
     def hessian_product(self, f, t, v):
-        p = _softmax(f)
+        p = softmax(f)
         return p * (v - (p * v).sum(axis=1, keepdims=True))
 
     def probability(self, f):
-        return _softmax(f)
+        return softmax(f)

@@ -3,12 +3,19 @@
 import numpy as np
 
 from rkhs.losses._base import Loss, RegressionOnly
+from rkhs.losses._softmax import softmax
 
 
 class SquaredError(Loss):
     """Half the squared error, ``(f - t)^2 / 2``: kernel ridge regression.
 
-    For classes the targets are -1 and +1, and probabilities are ``(f + 1) / 2``, clipped.
+    For classes the targets are -1 and +1, and probabilities are ``(f + 1) / 2``, clipped, or, with
+    `sharpness`, the softmax of so many times f: the larger, the surer.
+
+    Parameters
+    ----------
+    sharpness : float, optional
+        For three or more classes, such as is learnt from rows that were not fitted to.
 
     Examples
     --------
@@ -23,6 +30,13 @@ class SquaredError(Loss):
     quadratic = True
     has_probability = True
 
+    def __init__(self, sharpness=None):
+        self.sharpness = sharpness
+
+    def check(self):
+        if self.sharpness is not None and not self.sharpness > 0:
+            raise ValueError(f"SquaredError needs sharpness > 0 or None, got {self.sharpness!r}.")
+
     def elementwise(self, f, t):
         return 0.5 * np.square(f - t)
 
@@ -31,6 +45,11 @@ class SquaredError(Loss):
 
     def second_derivative(self, f, t):
         return np.ones_like(f)
+
+    def probability(self, f):
+        if self.sharpness is None or f.shape[1] == 1:
+            return super().probability(f)
+        return softmax(self.sharpness * f)
 
 
 class Huber(RegressionOnly):

@@ -20,6 +20,7 @@ from rkhs.compute import (
 _TILE_BYTES = 32 * 2**20
 _TILE_ROWS = (64, 512)
 _PARTS = 4  # rows of a batch are cut into a multiple of this: equal work for a few threads
+_SMALL_MOMENT = 1500  # features
 _SAMPLED_ROWS = 1024  # a block that the allocator gives again instead of mapping anew
 
 Middle = np.ndarray | Callable[[slice, np.ndarray], np.ndarray]
@@ -46,6 +47,7 @@ class Operator:
 
     entry_work = 0  # multiplications that an entry of a tile takes
     is_sparse = False  # whether rows are too long to be held dense
+    prefers_rows = False  # whether `outer` is cheaper than products with Z and Z.T
     parts: "tuple[Operator, ...]" = ()  # operators side by side that it is made of
     columns: tuple[slice, ...] = ()  # of each part
     _moment_dtype: type = np.float32  # of products that `second_moment` sums in float64
@@ -181,6 +183,10 @@ class Operator:
             total += part
         return moved(total, out)
 
+    def outer(self, V: np.ndarray) -> np.ndarray:
+        """Z @ (Z.T @ V), float64: the kernel matrix that the features stand for, times V."""
+        return self.matmat(self.rmatmat(V)).astype(np.float64)
+
     def rows(self, start: int, stop: int) -> np.ndarray:
         """Rows `start` to `stop` as a dense matrix."""
         return self.take(np.arange(start, stop))
@@ -204,10 +210,17 @@ class Operator:
     def second_moment(self, index: np.ndarray, share: np.ndarray) -> np.ndarray:
         """Z.T @ diag(share) @ Z over the given rows, in float64: its lower triangle."""
         out = np.zeros((self.shape[1], self.shape[1]))
-        for part in slices(len(index), _SAMPLED_ROWS):
+
+        def product(part):
             root = np.sqrt(share[part])[:, None]
             Z = np.multiply(self.take(index[part]), root, dtype=self._moment_dtype)
-            out += Z.T @ Z
+            return Z.T @ Z
+
+        parts = slices(len(index), _SAMPLED_ROWS)
+        # Of large matrices one at a time is in memory, and BLAS has threads of its own for them.
+        few = tile_map(product, parts, self.n_jobs) if len(out) <= _SMALL_MOMENT else None
+        for summand in few or map(product, parts):
+            out += summand
         return out
 
     def visit_rows(

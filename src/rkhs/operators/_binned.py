@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rkhs.compute import fill, slices, tile_map
+from rkhs.compute import fill, scratch, slices, tile_map
 from rkhs.operators._base import Operator
 
 _TILE_ROWS = 65_536  # whose sums stay in cache while one grid after the other is added
@@ -169,6 +169,47 @@ class BinnedOperator(Operator):
         inner = self.matmat(W)
         inner = middle(slice(None), inner) if callable(middle) else middle * inner
         return self.rmatmat(inner, out)
+
+    @property
+    def prefers_rows(self):
+        """With more cells than rows, if one run of rows holds the bin numbers of all."""
+        return self._is_whole and self.shape[1] > self.shape[0]
+
+    @property
+    def _is_whole(self):
+        return len(self._chunks) == 1 and self.keeps_all
+
+    def outer(self, V):
+        from rkhs.compute import _bin_loops
+
+        if not self._is_whole:
+            return super().outer(V)
+        _, order, blocks = self._chunks[0]
+        rows = np.ascontiguousarray(V if order is None else V[order], np.float64)
+        sizes, loop, at_once = np.diff(self._starts), _bin_loops.outer, 1
+        if rows.shape[1] == 1:
+            loop, at_once = _bin_loops.outer_one, 4
+        room = at_once * int(sizes.max()), rows.shape[1]
+
+        def product(block):
+            part = np.zeros_like(rows)
+            table = scratch("sums of cells", room, np.float64)
+            loop(block.bins, sizes[block.grids], rows, table, part)
+            return part
+
+        # One grid after the other: the sums over its cells are in cache when rows fetch them.
+        total = sum(tile_map(product, blocks, self.n_jobs), np.zeros_like(rows))
+        total *= self._value**2
+        if order is None:
+            return total
+        out = np.empty_like(total)
+        out[order] = total
+        return out
+
+    @property
+    def squared_row_norm(self) -> float:
+        """Of every row of the training table: a diagonal entry of Z @ Z.T."""
+        return self._value**2 * (len(self._starts) - 1)
 
     def _narrow(self, W):
         """W in the operator's precision, in memory that is used again: it may be long."""

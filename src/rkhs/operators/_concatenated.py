@@ -33,6 +33,7 @@ class ConcatenatedOperator(Operator):
         super().__init__((parts[0].shape[0], sum(widths)), parts[0].dtype, 0, n_jobs)
         self.parts = tuple(parts)
         self.is_sparse = any(part.is_sparse for part in parts)
+        self.prefers_rows = any(part.prefers_rows for part in parts)
         ends = np.cumsum(widths).tolist()
         self.columns = tuple(
             slice(end - width, end) for end, width in zip(ends, widths, strict=True)
@@ -76,6 +77,9 @@ class ConcatenatedOperator(Operator):
         for part, columns in others:
             part.rmatmat(inner, out[columns])
         return out
+
+    def outer(self, V):
+        return sum(part.outer(V) for part in self.parts)
 
     def take(self, index):
         """The given rows: a CSR matrix if any part is sparse."""

@@ -5,33 +5,42 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 
 from rkhs.data import RowSource
 from rkhs.features import Concatenated, FeatureMap, Nystrom, RandomBinning
 from rkhs.features._base import sample_rows
 from rkhs.kernels import Laplacian
 from rkhs.kernels._base import StationaryKernel
-from rkhs.losses import Loss, SquaredError
+from rkhs.losses import Loss, Softmax, SquaredError
 from rkhs.search._sample import distinct_rows
 from rkhs.search._scales import SAMPLE_ROWS, SAMPLES, STEPS, Scales, learn_scales
-from rkhs.search._tuning import RIDGES, Task, best_dense_ridge, best_ridge, scaled, split
+from rkhs.search._tuning import (
+    RIDGES,
+    Task,
+    best_dense_ridge,
+    best_ridge,
+    best_squared_ridge,
+    scaled,
+    split,
+)
 from rkhs.solvers import ConjugateGradient, NewtonCG, Solver
 
 _SMALLEST_FACTOR = 1 / 32  # of all length scales: more rows bear shorter ones
 _LOWER = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003)  # of the ridge of the squared error, for other losses
 _SAMPLED = 10**7  # numbers that scales are learnt from
 _TRIAL_ROWS, _MOST_TRIAL_ROWS, _TRIAL_TARGETS = 20_000, 100_000, 400_000
-_TRIAL_GRIDS = 64
+_TRIAL_GRIDS, _FEWEST_GRIDS = 128, 64
 _FEWEST_ROWS = 50  # that differ
 _GRIDS = 512
 _TRIAL_CENTERS, _CENTERS, _FEWEST_CENTERS = 500, 1000, 200
 _ENTRIES = 4 * 10**7  # rows times centres: a fit multiplies with them some dozen times
-_IDLE = 0.5  # of the error with centres alone, below which grids may do without them
-_AS_GOOD = 1.05  # times the error with both, up to which fewer parts are better
+_PLAIN_ROWS = 1000  # that unlearnt scales come from
 _WORK = 12 * 10**7  # look-ups of a pass with all grids, times the root of the outputs
-_COEFFICIENTS = 10**7  # of all outputs, about
+_COEFFICIENTS = 4 * 10**7  # of all outputs, about
 _COUNTED_GRIDS = 8  # whose cells are counted to know
-_TRIAL_TOL, _TOL = 1e-2, 2e-3
+_TOL = 2e-3
+_LOG_SHARPNESS = (0.0, 6.0)
 _NEWTON_TOL, _NEWTON_INNER = 1e-2, 25  # a tighter solution predicts hardly better
 
 
@@ -49,6 +58,8 @@ class Choice:
         alpha times the sum of the weights.
     report : list of str
         What was tried, and how it did.
+    loss : Loss or None
+        To minimise instead of the one that was asked for.
     """
 
     kernel: StationaryKernel
@@ -56,6 +67,7 @@ class Choice:
     solver: Solver | str
     ridge: float
     report: list[str] = field(default_factory=list)
+    loss: Loss | None = None
 
 
 def search(
@@ -63,6 +75,7 @@ def search(
     target,
     weight,
     loss: Loss,
+    offset: np.ndarray,
     seed: int,
     memory: int,
     n_jobs=None,
@@ -70,6 +83,7 @@ def search(
 ) -> Choice:
     """Length scales, penalty and features for a table, by errors on rows not fitted to.
 
+    `offset` is what was taken from the targets, and will be added to the function.
     Of a time budget, a quarter may go to length scales and another to trials, after which no
     further step of either begins; without one the result depends on the arguments alone.
     """
@@ -90,32 +104,61 @@ def search(
     )
     report = [_scales_line(scales, len(distinct.rows[few]))]
     task = split(source, distinct, _trial_size(source, target.shape[1]))
-    kernel = Laplacian(scales.length_scale)
-    found = _Best(kernel, report, begin + 2.0 * quarter)
-    n_centers = _center_count(source, task, memory)
-    smooth = None
-    if n_centers and not found.late:
-        smooth = _smooth_part(found, task, source.categorical, seed, n_jobs)
-    if smooth is None:
-        _try_binning(found, task, seed, n_jobs)
-    else:
-        _try_binning(found, smooth.rest(task), seed, n_jobs, first=0.5)
-        if found.error < _IDLE * smooth.error:  # perhaps the grids alone learn as much
-            alone = _Best(kernel, report, found.deadline)
-            _try_binning(alone, task, seed, n_jobs, first=2.0 * found.factor)
-            if alone.error < _AS_GOOD * found.error:
-                found, smooth = alone, None
+    found, smooth = _best_parts(
+        source, task, scales, report, begin + 2.0 * quarter, seed, memory, n_jobs
+    )
     n_grids = _grid_count(found.best_kernel, source, task, memory, n_jobs)
+    n_centers = _center_count(source, task, memory)
     solver: Solver = ConjugateGradient(tol=_TOL)
     ridge = found.ridge if smooth is None else smooth.ridge
-    if not loss.quadratic:
+    instead = None
+    if loss.coupled:
+        known = found.predicted if smooth is None else found.predicted + smooth.predicted
+        instead = SquaredError(_sharpness(offset + known, offset + task.held_target, task))
+        report.append(f"squared error for all classes at once; sharpness {instead.sharpness:.3g}")
+    elif not loss.quadratic:
         solver = NewtonCG(tol=_NEWTON_TOL, max_inner=_NEWTON_INNER)
         ridges = [ridge * r for r in (_LOWER[:1] if found.late else _LOWER)]
         trial = _representation(found, smooth, _TRIAL_GRIDS, _TRIAL_CENTERS, seed)
-        lowest, ridge = best_ridge(task, found.best_kernel, trial, solver, loss, ridges, n_jobs)
-        report.append(f"{type(loss).__name__}, ridge {ridge:g}: held-out loss {lowest:.4g}")
+        fit = best_ridge(task, found.best_kernel, trial, solver, loss, ridges, n_jobs)
+        ridge = fit.ridge
+        report.append(f"{type(loss).__name__}, ridge {ridge:g}: held-out loss {fit.loss:.4g}")
     features = _representation(found, smooth, n_grids, n_centers)
-    return Choice(found.best_kernel, features, solver, ridge, report)
+    return Choice(found.best_kernel, features, solver, ridge, report, instead)
+
+
+def _best_parts(source, task, scales, report, deadline, seed, memory, n_jobs):
+    """Grids that have the lowest error, and the smooth part beside them, or None.
+
+    Learnt scales come from few rows: they may miss what many rows tell, and then scales from the
+    columns' deviations alone do better.
+    """
+    learnt = Laplacian(scales.length_scale)
+    plain = Laplacian("auto").resolve(
+        task.source[:_PLAIN_ROWS], task.weight[:_PLAIN_ROWS], source.categorical
+    )
+    best, smooth = _Best(learnt, report, deadline), None
+    if _center_count(source, task, memory) and not best.late:
+        smooth = _smooth_part(best, task, source.categorical, seed, n_jobs)
+    if smooth is not None:
+        _try_binning(best, smooth.rest(task), seed, n_jobs, first=0.5)
+    for kernel in (learnt, plain):
+        alone = _Best(kernel, report, deadline)
+        if best.late and np.isfinite(best.error):
+            break
+        _try_binning(alone, task, seed, n_jobs)
+        if alone.error < best.error:
+            best, smooth = alone, None
+    return best, smooth
+
+
+def _sharpness(f, one_hot, task) -> float:
+    """The number whose product with f gives the rows to judge by the likeliest classes."""
+
+    def loss(logarithm):
+        return Softmax().value(np.exp(logarithm) * f, one_hot, task.held_weight)
+
+    return float(np.exp(minimize_scalar(loss, bounds=_LOG_SHARPNESS, method="bounded").x))
 
 
 def _representation(found, smooth, n_grids, n_centers, seed=None) -> FeatureMap:
@@ -139,7 +182,7 @@ def _grid_count(kernel, source, task, memory, n_jobs) -> int:
         _WORK / (len(source) * np.sqrt(n_outputs)),
         _COEFFICIENTS / (n_cells * n_outputs),
     )
-    return int(np.clip(most, _TRIAL_GRIDS, _GRIDS))
+    return int(np.clip(most, _FEWEST_GRIDS, _GRIDS))
 
 
 def _center_count(source, task, memory) -> int:
@@ -201,6 +244,7 @@ class _Best:
     error: float = np.inf
     ridge: float = 1.0
     factor: float = 1.0
+    predicted: np.ndarray | None = None  # on the rows to judge by
 
     @property
     def best_kernel(self) -> StationaryKernel:
@@ -217,12 +261,13 @@ class _Best:
             f"held-out squared error {error:.4g}"
         )
 
-    def better(self, name: str, factor: float, error: float, ridge: float) -> bool:
+    def better(self, name: str, factor: float, fit) -> bool:
         """Note a trial; whether it is the best yet."""
-        self.note(name, factor, error, ridge)
-        if not error < self.error:
+        self.note(name, factor, fit.loss, fit.ridge)
+        if not fit.loss < self.error:
             return False
-        self.error, self.ridge, self.factor = error, ridge, factor
+        self.error, self.ridge, self.factor = fit.loss, fit.ridge, factor
+        self.predicted = fit.predicted
         return True
 
 
@@ -250,19 +295,17 @@ def _smooth_part(found, task, categorical, seed, n_jobs) -> _Smooth | None:
     kernel = Laplacian(scale)
     trial = Nystrom(min(_TRIAL_CENTERS, len(task.source)), random_state=seed)
     fit = best_dense_ridge(task, kernel, trial, RIDGES, n_jobs)
-    found.note("Nystrom", 1.0, fit.error, fit.ridge)
-    return _Smooth(kernel, *fit)
+    found.note("Nystrom", 1.0, fit.loss, fit.ridge)
+    return _Smooth(kernel, fit.loss, fit.ridge, fit.fitted, fit.predicted)
 
 
 def _try_binning(found, task, seed, n_jobs, ridges=RIDGES, first=1.0):
     """Random grids, few of them."""
     trial = RandomBinning(_TRIAL_GRIDS, random_state=seed)
-    solver = ConjugateGradient(tol=_TRIAL_TOL)
 
     def attempt(factor):
-        candidate = scaled(found.kernel, factor)
-        result = best_ridge(task, candidate, trial, solver, SquaredError(), ridges, n_jobs)
-        return found.better("RandomBinning", factor, *result)
+        fit = best_squared_ridge(task, scaled(found.kernel, factor), trial, ridges, n_jobs)
+        return found.better("RandomBinning", factor, fit)
 
     _try_factors(found, attempt, first)
 
@@ -277,7 +320,7 @@ def _try_factors(found, attempt, first=1.0):
 def _attempt_centers(found, task, seed, n_jobs, ridges, factor):
     trial = Nystrom(min(_TRIAL_CENTERS, len(task.source)), random_state=seed)
     fit = best_dense_ridge(task, scaled(found.kernel, factor), trial, ridges, n_jobs)
-    return found.better("Nystrom", factor, fit.error, fit.ridge)
+    return found.better("Nystrom", factor, fit)
 
 
 def unsearched(source: RowSource, weight, seed: int, reason: str) -> Choice:

@@ -21,6 +21,8 @@ from rkhs.solvers import Solver
 RIDGES = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)  # alpha times the sum of the weights
 _WORSE = 1.002  # times the lowest loss so far, where a path ends
 _HELD_OUT = 0.25  # of the rows
+_STEPS = 30  # of Lanczos: as many products with the kernel matrix
+_NOTHING = 1e-10  # of its size: a space that is spanned
 
 
 class Task(NamedTuple):
@@ -53,12 +55,12 @@ def scaled(kernel: StationaryKernel, factor: float) -> StationaryKernel:
 
 
 class DenseFit(NamedTuple):
-    """The best of a path, and the function on the rows fitted to and on those to judge by."""
+    """As `PathFit`, with the function on the rows fitted to."""
 
-    error: float
+    loss: float
     ridge: float
-    fitted: np.ndarray
     predicted: np.ndarray
+    fitted: np.ndarray
 
 
 def best_dense_ridge(
@@ -79,7 +81,72 @@ def best_dense_ridge(
     errors = [SquaredError().value(f, *task[4:]) for f in predicted]
     best = int(np.argmin(errors))
     fitted = operator.matmat(np.split(coef, len(ridges), axis=1)[best])
-    return DenseFit(errors[best], ridges[best], fitted.astype(np.float64), predicted[best])
+    return DenseFit(errors[best], ridges[best], predicted[best], fitted.astype(np.float64))
+
+
+class PathFit(NamedTuple):
+    """The best of a path, and its function on the rows to judge by."""
+
+    loss: float
+    ridge: float
+    predicted: np.ndarray
+
+
+def best_squared_ridge(
+    task: Task, kernel: StationaryKernel, features: FeatureMap, ridges: Sequence[float], n_jobs=None
+) -> PathFit:
+    """As `best_ridge`, for the squared error: one Krylov space for all ridges.
+
+    The same vectors span it whatever multiple of the identity is added to the kernel matrix
+    (Lanczos): in coordinates of them each ridge is a small tridiagonal system. Ridges too small
+    to be solved in so few steps are stopped early, which is a penalty of its own.
+    """
+    features = clone(features).fit_rows(task.source, task.weight, np.float32, kernel, n_jobs)
+    operator, judge = (features.operator(rows, np.float32, 2**30, n_jobs) for rows in task[::3])
+    judge.hold()
+    root = np.sqrt(task.weight / task.weight.sum())[:, None]
+    target = root * task.target
+    norm = np.linalg.norm(target, axis=0)
+    basis, middle, beside = _lanczos(
+        lambda v: root * operator.outer(root * v), target / np.where(norm > 0, norm, 1.0)
+    )
+    n_steps, n_outputs = middle.shape
+    system = np.zeros((n_outputs, n_steps, n_steps))
+    step = np.arange(n_steps)
+    system[:, step, step] = middle.T
+    system[:, step[1:], step[:-1]] = system[:, step[:-1], step[1:]] = beside[:-1].T
+    first = (norm * (step == 0)[:, None]).T[..., None]
+    best = PathFit(np.inf, ridges[0], np.zeros_like(task.held_target))
+    for ridge in ridges:
+        shifted = system + ridge / task.weight.sum() * np.eye(n_steps)
+        place = np.linalg.solve(shifted, first)[..., 0]  # (outputs, steps)
+        coef = operator.rmatmat(root * np.einsum("kij,jk->ij", basis, place))
+        f = judge.matmat(coef).astype(np.float64)
+        value = SquaredError().value(f, task.held_target, task.held_weight)
+        if value < best.loss:
+            best = PathFit(value, ridge, f)
+        elif value > _WORSE * best.loss:
+            break
+    return best
+
+
+def _lanczos(multiply, start):
+    """Orthonormal vectors and the tridiagonal matrix of a symmetric one, column by column."""
+    basis, middle, beside = [], [], []
+    before, here = np.zeros_like(start), start
+    size = np.zeros(start.shape[1])
+    for _ in range(_STEPS):
+        basis.append(here.astype(np.float32))
+        ahead = multiply(here) - size * before
+        middle.append(np.einsum("ij,ij->j", here, ahead))
+        ahead -= middle[-1] * here
+        size = np.linalg.norm(ahead, axis=0)
+        size = np.where(size > _NOTHING * np.abs(middle[0]), size, 0.0)
+        beside.append(size)
+        before, here = here, ahead / np.where(size > 0, size, 1.0) * (size > 0)
+        if not size.any():
+            break
+    return np.array(basis), np.array(middle), np.array(beside)
 
 
 def best_ridge(
@@ -90,7 +157,7 @@ def best_ridge(
     loss: Loss,
     ridges: Sequence[float],
     n_jobs=None,
-) -> tuple[float, float]:
+) -> PathFit:
     """The lowest loss on held-out rows and its ridge, from the largest down while it falls."""
     features = clone(features).fit_rows(task.source, task.weight, np.float32, kernel, n_jobs)
     total = task.weight.sum()
@@ -104,19 +171,20 @@ def best_ridge(
         weight=task.weight / total,
         operator=features.operator(task.source, np.float32, keep_bytes=2**30, n_jobs=n_jobs),
         n_jobs=n_jobs,
-    )
+    ).with_fewer_unknowns()
     judge = features.operator(task.held_out, np.float32, keep_bytes=2**30, n_jobs=n_jobs)
     if hasattr(judge, "hold"):
         judge.hold()
-    lowest, best = np.inf, ridges[0]
+    best = PathFit(np.inf, ridges[0], np.zeros_like(task.held_target))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a few digits will do
         fits = path(problem, solver, [ridge / total for ridge in ridges])
         for ridge, fit in zip(ridges, fits, strict=True):
-            f = judge.matmat(np.ascontiguousarray(fit.state.coef, np.float32))
-            value = loss.value(f.astype(np.float64), task.held_target, task.held_weight)
-            if value < lowest:
-                lowest, best = value, ridge
-            elif value > _WORSE * lowest:
+            coef = problem.feature_coef(fit.state.coef)
+            f = judge.matmat(np.ascontiguousarray(coef, np.float32)).astype(np.float64)
+            value = loss.value(f, task.held_target, task.held_weight)
+            if value < best.loss:
+                best = PathFit(value, ridge, f)
+            elif value > _WORSE * best.loss:
                 break
-    return lowest, best
+    return best

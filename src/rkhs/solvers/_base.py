@@ -57,6 +57,8 @@ class Solver(BaseEstimator):
         Whether it can go on in the whole space when rows are added.
     needs_dense : bool
         Whether it works on dense rows of features, which random binning has not.
+    takes_rows : bool
+        Whether it can have an unknown for each row instead of each feature.
     grows_features : bool
         Whether it draws the features itself, block by block, which random Fourier features allow.
     streams : bool
@@ -80,6 +82,7 @@ class Solver(BaseEstimator):
     whole_space = False
     grows = False
     needs_dense = False
+    takes_rows = False
     grows_features = False
     streams = False
     default_features = "nystrom"

@@ -63,6 +63,7 @@ class ConjugateGradient(Solver):
     """
 
     needs = "quadratic"
+    takes_rows = True
     max_epochs = 200
 
     def __init__(self, tol=1e-3, preconditioner="nystrom"):
@@ -84,9 +85,9 @@ class ConjugateGradient(Solver):
         return vectors + plan(operator, budget, n_outputs)[1]
 
     def init(self, problem):
-        if problem.start is None and problem.features is not None and problem.operator.parts:
+        if problem.start is None and not problem.in_rows and problem.operator.parts:
             problem = replace(problem, start=self._one_by_one(problem))
-        build = _feature_system if problem.features is not None else _kernel_system
+        build = _kernel_system if problem.in_rows else _feature_system
         system = build(problem, self.preconditioner is not None)
         residual = system.right.copy()
         unknown = np.zeros_like(residual)
@@ -156,11 +157,20 @@ class ConjugateGradient(Solver):
 
     def _measured(self, problem, state):
         """Objective and convergence, without another pass over the data."""
-        system = state.system
-        gain = dots(state.unknown, system.right, problem.n_jobs)
-        gain += dots(state.unknown, state.residual, problem.n_jobs)
-        state.objective = system.constant - 0.5 * float(gain.sum())
-        state.converged = bool(np.all(state.energy <= self.tol**2 * state.first_energy))
+        system, n_jobs = state.system, problem.n_jobs
+        if problem.in_rows:
+            # f S^1/2 is what the residual says of it; loss and penalty follow.
+            wrong = state.residual + problem.alpha * state.unknown
+            loss = dots(wrong, wrong, n_jobs)
+            norm = dots(state.unknown, system.right - wrong, n_jobs)
+            state.objective = 0.5 * float((loss + problem.alpha * norm).sum())
+        else:
+            gain = dots(state.unknown, system.right + state.residual, n_jobs)
+            state.objective = system.constant - 0.5 * float(gain.sum())
+        error, first = state.energy, state.first_energy
+        if problem.by_rows:  # the norm of the residual bounds that of the function's error
+            error, first = (dots(v, v, problem.n_jobs) for v in (state.residual, system.right))
+        state.converged = bool(np.all(error <= self.tol**2 * first))
         return state
 
 
@@ -193,9 +203,7 @@ def _kernel_system(problem, preconditioned):
 
     precondition = _identity
     if preconditioned:
-        precondition = _preconditioner.for_kernel(problem, root[:, 0]).factor(
-            problem.weight, None, problem.alpha
-        )
+        precondition = _preconditioner.for_rows(problem).factor(problem.weight, None, problem.alpha)
     start = None
     if problem.start is not None:
         start = np.divide(problem.start, root, out=np.zeros(problem.coef_shape), where=root > 0)

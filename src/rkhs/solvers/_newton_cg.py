@@ -46,6 +46,7 @@ class NewtonCG(Solver):
     """
 
     needs = "smooth"
+    takes_rows = True
 
     def __init__(self, tol=1e-4, max_inner=50, preconditioner="nystrom"):
         self.tol = tol
@@ -62,7 +63,7 @@ class NewtonCG(Solver):
         coef = problem.starting_coef()
         f = problem.evaluate(coef) if problem.start is not None else np.zeros(problem.target.shape)
         preconditioner = None
-        if self.preconditioner is not None and problem.features is not None:
+        if self.preconditioner is not None and not problem.in_rows:
             preconditioner = _preconditioner.for_features(problem)
         at_zero = problem.loss.value(np.zeros_like(f), problem.target, problem.weight)
         objective = problem.objective(coef, f)
@@ -71,7 +72,7 @@ class NewtonCG(Solver):
     def step(self, problem, state):
         gradient = np.array(problem.adjoint(problem.derivative(state.f)))
         add_multiple(gradient, problem.alpha, state.coef, problem.n_jobs)
-        search = _search_features if problem.features is not None else _search_kernel
+        search = _search_kernel if problem.in_rows else _search_features
         direction, along, slope = search(self, problem, state, gradient)
         if not slope < 0:
             return _replace(state, converged=True)

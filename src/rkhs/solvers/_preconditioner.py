@@ -34,19 +34,7 @@ class DensePreconditioner:
         self._moment = second_moment
 
     def factor(self, weight, curvature, alpha: float) -> Apply:
-        curvature = _mean(weight, curvature)
-        factor = None
-        ridge = alpha
-        while factor is None:
-            matrix = curvature * self._moment
-            matrix[np.diag_indices_from(matrix)] += ridge
-            try:
-                with blas_for(len(matrix)):
-                    factor = cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
-            except LinAlgError:
-                # Rounding made G indefinite: a larger ridge only costs iterations.
-                largest = curvature * float(np.diagonal(self._moment).max())
-                ridge = 10.0 * max(ridge, np.finfo(matrix.dtype).eps * largest)
+        factor = _shifted_factor(self._moment, _mean(weight, curvature), alpha)
 
         def solve(R):
             solution = cho_solve((factor, True), R.astype(factor.dtype), check_finite=False)
@@ -102,6 +90,36 @@ class DiagonalPreconditioner:
         return solve
 
 
+class RowPreconditioner:
+    """For S^1/2 Z Z^T S^1/2, S the weights, with a few dense features Z_1 among those of Z.
+
+    The others' part is taken to be diagonal, c: what is inverted is
+    ``D^1/2 (I + R^1/2 Z_1 Z_1^T R^1/2) D^1/2`` with D = alpha + c S and R = S / D.
+    """
+
+    def __init__(self, dense, diagonal: float):
+        self._dense = dense  # an operator, or None
+        self._diagonal = diagonal
+
+    def factor(self, weight, curvature, alpha: float) -> Apply:
+        diagonal = alpha + self._diagonal * weight
+        share, root = weight / diagonal, np.sqrt(diagonal)[:, None]
+        if self._dense is None:
+            return lambda R: R / diagonal[:, None]
+        moment = self._dense.second_moment(np.arange(len(share)), share)
+        factor = _shifted_factor(moment, 1.0, 1.0)
+        share_root = np.sqrt(share)[:, None]
+
+        def solve(R):
+            R = R / root
+            inner = self._dense.rmatmat(share_root * R)
+            inner = cho_solve((factor, True), inner, check_finite=False)
+            R -= share_root * self._dense.matmat(inner)
+            return R / root
+
+        return solve
+
+
 class BlockPreconditioner:
     """One of its own for each of the parts side by side, as if they were orthogonal."""
 
@@ -122,6 +140,20 @@ class BlockPreconditioner:
             return room
 
         return solve
+
+
+def _shifted_factor(moment, size: float, ridge: float) -> np.ndarray:
+    """The lower Cholesky factor of ``size * moment + ridge I``."""
+    while True:
+        matrix = size * moment
+        matrix[np.diag_indices_from(matrix)] += ridge
+        try:
+            with blas_for(len(matrix)):
+                return cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
+        except LinAlgError:
+            # Rounding made the matrix indefinite: a larger ridge only costs iterations.
+            largest = size * float(np.diagonal(moment).max())
+            ridge = 10.0 * max(ridge, np.finfo(matrix.dtype).eps * largest)
 
 
 def _mean(weight, curvature) -> float:
@@ -213,8 +245,17 @@ def _low_rank(problem, rank):
     return LowRankPreconditioner(Z.T @ (vectors / np.sqrt(values)).astype(Z.dtype), values)
 
 
-def for_kernel(problem, root_weight: np.ndarray):
-    """A preconditioner for S K S with S the diagonal of `root_weight`."""
+def for_rows(problem):
+    """A preconditioner for S^1/2 K S^1/2, S the diagonal of the weights."""
+    if problem.features is None:
+        return _for_kernel(problem, np.sqrt(problem.weight))
+    parts = problem.operator.parts or (problem.operator,)
+    dense = next((part for part in parts if not part.is_sparse), None)
+    return RowPreconditioner(dense, sum(p.squared_row_norm for p in parts if p.is_sparse))
+
+
+def _for_kernel(problem, root_weight: np.ndarray):
+    """For S K S with S the diagonal of `root_weight`."""
     rank, _ = kernel_plan(problem.operator, problem.memory)
     rows = np.unique(weighted_rows(problem, rank))
     landmarks = problem.source[rows]
