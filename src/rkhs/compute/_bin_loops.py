@@ -165,6 +165,17 @@ def gather(bins, starts, W, out, first):
 
 
 @_fast
+def gather_found_one(bins, starts, stops, W, out, first):
+    """`gather_found` for one output."""
+    for g in range(bins.shape[0]):
+        b, part = bins[g, first : first + out.shape[0]], W[starts[g] : stops[g], 0]
+        n_known = part.shape[0]
+        for i in range(out.shape[0]):
+            if b[i] < n_known:
+                out[i, 0] += part[b[i]]
+
+
+@_fast
 def gather_found(bins, starts, stops, W, out, first):
     """`gather` where bins may be unknown: those contribute nothing."""
     for g in range(bins.shape[0]):

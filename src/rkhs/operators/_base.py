@@ -71,6 +71,11 @@ class Operator:
         """Precision of a tile's product with `factor`."""
         return self.dtype
 
+    @property
+    def precise(self) -> "Operator | None":
+        """The same matrix with products in float64, or None if it has none."""
+        return self if self.dtype == np.float64 else None
+
     def compute(self, rows, buffer: Buffer | None = None) -> Iterator[np.ndarray]:
         """The column blocks, from left to right, of a slice or an array of rows.
 

@@ -8,7 +8,9 @@ import numpy as np
 from rkhs.compute import fill, scratch, slices, tile_map
 from rkhs.operators._base import Operator
 
-_TILE_ROWS = 65_536  # whose sums stay in cache while one grid after the other is added
+_SHARES = 8  # of the grids, that threads take: few, for each has sums of its own
+_TILES = 8  # of a run of rows, at least: threads share them
+_TILE_ROWS = 1024, 65_536  # whose sums stay in cache while one grid after the other is added
 
 
 class BinBlock(NamedTuple):
@@ -119,13 +121,16 @@ class BinnedOperator(Operator):
         out = np.zeros((self.shape[0], W.shape[1]), self.dtype)
         single = W.shape[1] == 1
         for chunk, order, blocks in self._each_chunk():
-            tiles = slices(chunk.stop - chunk.start, _TILE_ROWS)
+            n_rows = chunk.stop - chunk.start
+            tiles = slices(n_rows, int(np.clip(-(-n_rows // _TILES), *_TILE_ROWS)))
 
             def add(tile, chunk=chunk, order=order, blocks=blocks):
                 total = np.zeros((tile.stop - tile.start, W.shape[1]), self.dtype)
                 for grids, bins, complete in blocks:
                     starts, stops = self._starts[grids], self._starts[grids + 1]
-                    if not complete:
+                    if not complete and single:
+                        _bin_loops.gather_found_one(bins, starts, stops, W, total, tile.start)
+                    elif not complete:
                         _bin_loops.gather_found(bins, starts, stops, W, total, tile.start)
                     elif single:
                         _bin_loops.gather_one(bins, starts, W[:, 0], total[:, 0], tile.start)
@@ -176,6 +181,10 @@ class BinnedOperator(Operator):
         return self._is_whole and self.shape[1] > self.shape[0]
 
     @property
+    def precise(self):
+        return self  # as `outer` is
+
+    @property
     def _is_whole(self):
         return len(self._chunks) == 1 and self.keeps_all
 
@@ -191,14 +200,16 @@ class BinnedOperator(Operator):
             loop, at_once = _bin_loops.outer_one, 4
         room = at_once * int(sizes.max()), rows.shape[1]
 
-        def product(block):
+        def product(some):
             part = np.zeros_like(rows)
             table = scratch("sums of cells", room, np.float64)
-            loop(block.bins, sizes[block.grids], rows, table, part)
+            for block in blocks[some]:
+                loop(block.bins, sizes[block.grids], rows, table, part)
             return part
 
         # One grid after the other: the sums over its cells are in cache when rows fetch them.
-        total = sum(tile_map(product, blocks, self.n_jobs), np.zeros_like(rows))
+        shares = slices(len(blocks), -(-len(blocks) // _SHARES))
+        total = sum(tile_map(product, shares, self.n_jobs), np.zeros_like(rows))
         total *= self._value**2
         if order is None:
             return total

@@ -1,5 +1,7 @@
 """Kernel matrices K(rows, centres), and the same in orthonormal coordinates."""
 
+from copy import copy
+
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from scipy.linalg.lapack import dsygst
@@ -106,6 +108,12 @@ class WhitenedOperator(Operator):
         growth = np.sqrt(np.square(factor).sum(axis=1).max()) / np.abs(np.diagonal(factor)).min()
         exact_enough = growth * np.finfo(self.dtype).eps <= _TOLERATED_ROUNDING
         self._product_dtype = self.dtype if exact_enough else np.dtype(np.float64)
+
+    @property
+    def precise(self):
+        out = copy(self)
+        out._product_dtype = np.dtype(np.float64)
+        return out
 
     @property
     def working_bytes(self):

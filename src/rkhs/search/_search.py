@@ -27,19 +27,20 @@ from rkhs.search._tuning import (
 from rkhs.solvers import ConjugateGradient, NewtonCG, Solver
 
 _SMALLEST_FACTOR = 1 / 32  # of all length scales: more rows bear shorter ones
-_LOWER = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003)  # of the ridge of the squared error, for other losses
+_LOWER = (0.3, 0.1, 0.03)  # of the ridge of the squared error, for other losses
 _SAMPLED = 10**7  # numbers that scales are learnt from
 _TRIAL_ROWS, _MOST_TRIAL_ROWS, _TRIAL_TARGETS = 20_000, 100_000, 400_000
-_TRIAL_GRIDS, _FEWEST_GRIDS = 128, 64
+_TRIAL_GRIDS = 64
 _FEWEST_ROWS = 50  # that differ
 _GRIDS = 512
 _TRIAL_CENTERS, _CENTERS, _FEWEST_CENTERS = 500, 1000, 200
 _ENTRIES = 4 * 10**7  # rows times centres: a fit multiplies with them some dozen times
 _PLAIN_ROWS = 1000  # that unlearnt scales come from
+_LONGEST = 10.0  # times an unlearnt scale, for a column that seems not to count
 _WORK = 12 * 10**7  # look-ups of a pass with all grids, times the root of the outputs
 _COEFFICIENTS = 4 * 10**7  # of all outputs, about
 _COUNTED_GRIDS = 8  # whose cells are counted to know
-_TOL = 2e-3
+_TOL = 5e-4
 _LOG_SHARPNESS = (0.0, 6.0)
 _NEWTON_TOL, _NEWTON_INNER = 1e-2, 25  # a tighter solution predicts hardly better
 
@@ -128,28 +129,33 @@ def search(
 
 
 def _best_parts(source, task, scales, report, deadline, seed, memory, n_jobs):
-    """Grids that have the lowest error, and the smooth part beside them, or None.
-
-    Learnt scales come from few rows: they may miss what many rows tell, and then scales from the
-    columns' deviations alone do better.
-    """
+    """Grids that have the lowest error, and the smooth part beside them, or None."""
     learnt = Laplacian(scales.length_scale)
-    plain = Laplacian("auto").resolve(
-        task.source[:_PLAIN_ROWS], task.weight[:_PLAIN_ROWS], source.categorical
-    )
     best, smooth = _Best(learnt, report, deadline), None
     if _center_count(source, task, memory) and not best.late:
         smooth = _smooth_part(best, task, source.categorical, seed, n_jobs)
-    if smooth is not None:
-        _try_binning(best, smooth.rest(task), seed, n_jobs, first=0.5)
-    for kernel in (learnt, plain):
-        alone = _Best(kernel, report, deadline)
-        if best.late and np.isfinite(best.error):
-            break
-        _try_binning(alone, task, seed, n_jobs)
+    rest = task if smooth is None else smooth.rest(task)
+    _try_binning(best, rest, seed, n_jobs, first=1.0 if smooth is None else 0.5)
+    # What was learnt from few rows may miss what many rows tell: columns that seem not to count.
+    careful = _Best(_half_way(learnt, task, source.categorical), report, deadline)
+    if not careful.late:
+        _try_binning(careful, rest, seed, n_jobs, first=best.factor)
+    if careful.error < best.error:
+        best = careful
+    if smooth is not None and not best.late:  # perhaps grids alone do as well
+        alone = _Best(best.kernel, report, deadline)
+        _try_binning(alone, task, seed, n_jobs, first=2.0 * best.factor)
         if alone.error < best.error:
             best, smooth = alone, None
     return best, smooth
+
+
+def _half_way(learnt, task, categorical) -> Laplacian:
+    """Between learnt length scales and those from the columns' deviations."""
+    few = slice(0, _PLAIN_ROWS)
+    plain = Laplacian("auto").resolve(task.source[few], task.weight[few], categorical)
+    longest = _LONGEST * plain.length_scale
+    return Laplacian(np.sqrt(np.minimum(learnt.length_scale, longest) * plain.length_scale))
 
 
 def _sharpness(f, one_hot, task) -> float:
@@ -182,7 +188,7 @@ def _grid_count(kernel, source, task, memory, n_jobs) -> int:
         _WORK / (len(source) * np.sqrt(n_outputs)),
         _COEFFICIENTS / (n_cells * n_outputs),
     )
-    return int(np.clip(most, _FEWEST_GRIDS, _GRIDS))
+    return int(np.clip(most, _TRIAL_GRIDS, _GRIDS))
 
 
 def _center_count(source, task, memory) -> int:

@@ -20,8 +20,9 @@ from rkhs.solvers import Solver
 
 RIDGES = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)  # alpha times the sum of the weights
 _WORSE = 1.002  # times the lowest loss so far, where a path ends
+_BETTER = 0.998  # times it, for a smaller ridge to be worth its slower fit
 _HELD_OUT = 0.25  # of the rows
-_STEPS = 30  # of Lanczos: as many products with the kernel matrix
+_STEPS = 24  # of Lanczos: as many products with the kernel matrix
 _NOTHING = 1e-10  # of its size: a space that is spanned
 
 
@@ -123,7 +124,7 @@ def best_squared_ridge(
         coef = operator.rmatmat(root * np.einsum("kij,jk->ij", basis, place))
         f = judge.matmat(coef).astype(np.float64)
         value = SquaredError().value(f, task.held_target, task.held_weight)
-        if value < best.loss:
+        if value < _BETTER * best.loss:
             best = PathFit(value, ridge, f)
         elif value > _WORSE * best.loss:
             break
@@ -183,7 +184,7 @@ def best_ridge(
             coef = problem.feature_coef(fit.state.coef)
             f = judge.matmat(np.ascontiguousarray(coef, np.float32)).astype(np.float64)
             value = loss.value(f, task.held_target, task.held_weight)
-            if value < best.loss:
+            if value < _BETTER * best.loss:
                 best = PathFit(value, ridge, f)
             elif value > _WORSE * best.loss:
                 break
