@@ -43,12 +43,22 @@ class Batch:
             features = self.features.sized(2 * len(pairs))
             coef = (scale * features.from_pairs(pairs)).astype(problem.operator.dtype)
             self.f += features.evaluate(self.source, coef, problem.n_jobs)
-        self.slope = self.share[:, None] * problem.loss.derivative(self.f, self.target)
+        self.move_to(self.f)
+
+    def move_to(self, f) -> None:
+        """Take other values of the function."""
+        self.f = f
+        self.slope = self.share[:, None] * self.problem.loss.derivative(f, self.target)
 
     @property
     def features(self) -> Any:
         """The map, which regenerates its blocks."""
         return self.problem.features
+
+    @property
+    def variance(self) -> float:
+        """The kernel's value at distance zero."""
+        return float(self.features.kernel_.diag(np.zeros((1, self.source.shape[1])))[0])
 
     @property
     def mean_slope(self) -> np.ndarray:
@@ -57,15 +67,14 @@ class Batch:
     def loss(self, f) -> float:
         return self.problem.loss.value(f, self.target, self.share)
 
-    def step(self, pairs, frequencies, is_old, rule, length, automatic):
+    def step(self, pairs, frequencies, rule, length, automatic):
         """Direction of a block's coefficients, and how far to go against it.
 
-        `pairs` are those that the block has, of a model with all `n_frequencies`.
+        `pairs` are those of the whole model.
         """
         problem = self.problem
         n_rows, width = len(self.f), frequencies.stop - frequencies.start
-        variance = self.features.kernel_.diag(np.zeros((1, self.source.shape[1])))[0]
-        value = np.sqrt(variance / width)  # of a block that stands for the kernel alone
+        value = np.sqrt(self.variance / width)  # of a block that stands for the kernel alone
         Z = scratch("block", (n_rows, 2 * width), problem.operator.dtype)
         slope = (self.slope / n_rows).astype(Z.dtype)
 
@@ -80,10 +89,8 @@ class Batch:
         for parts in tile_map(write, tiles, problem.n_jobs):
             for fold, part in zip(folds, parts, strict=True):
                 fold += part
-        # A new block stands for the kernel alone. One that is visited again is a block among
-        # others, and its norm counts as often as there are blocks.
-        share = len(pairs) / width if is_old else 1.0
-        penalty = share * problem.alpha if rule.penalised else 0.0
+        # A block among others: its norm counts as often as there are blocks.
+        penalty = len(pairs) / width * problem.alpha if rule.penalised else 0.0
         old = pairs[frequencies].transpose(1, 0, 2).reshape(2 * width, -1) / value
         shares = fold_shares(tiles)
         folds += shares[:, None, None] * (penalty * old)
@@ -91,10 +98,8 @@ class Batch:
         gradients = folds.transpose(1, 0, 2).reshape(2 * width, -1)
         directions = rule.preconditioned(self, Z, gradients, penalty)
         direction = directions.reshape(2 * width, _FOLDS, -1).sum(axis=1)
-        noise = None
-        if not is_old:
-            total = float(np.vdot(folds.sum(axis=0), direction))
-            noise = self.noise(total, float(np.vdot(gradients, directions)), shares)
+        total = float(np.vdot(folds.sum(axis=0), direction))
+        noise = self.noise(total, float(np.vdot(gradients, directions)), shares)
         moved = np.empty(self.f.shape)
         narrow = direction.astype(Z.dtype)
 
@@ -109,6 +114,14 @@ class Batch:
         )
         length = rule.limited(self, moved, line, length, automatic, noise)
         return value * direction.reshape(2, width, -1).transpose(1, 0, 2), length
+
+    def shrink(self, pairs, most) -> float:
+        """The part of the function, at most `most`, without which the objective is least.
+
+        `pairs` are its coefficients, with zeros for the block that joins.
+        """
+        norm = self.problem.alpha * len(pairs) / self.variance * float(np.vdot(pairs, pairs))
+        return self.search(self.f, (norm, norm), most, most)
 
     def noise(self, total, own, shares) -> float:
         """How much of the slope `total` along a step these rows alone have.
@@ -140,10 +153,10 @@ class Batch:
         products = width * (cosine * Z[None, :, :width] + sine * Z[None, :, width:])
         return float((products - exact[:, :, None]).var(axis=1).mean()) / width
 
-    def search(self, moved, line, length, expand, noise=0.0) -> float:
+    def search(self, moved, line, length, longest, noise=0.0) -> float:
         """A step along ``-moved`` that does not go beyond the least objective on these rows.
 
-        At most `length`, or as long as the objective falls if `expand`. `line` holds slope and
+        About `length` is looked at first, and nothing beyond `longest`. `line` holds slope and
         curvature of the penalty along the step, `noise` a slope that these rows alone have.
         """
 
@@ -157,8 +170,8 @@ class Batch:
             if rises(high):
                 break
             low, high = high, 2.0 * high
-            if not expand:
-                return length
+            if low >= longest:
+                return longest
         for _ in range(_HALVINGS):
             middle = 0.5 * (low + high)
             low, high = (low, middle) if rises(middle) else (middle, high)
@@ -197,13 +210,10 @@ class Rule:
         raise NotImplementedError
 
     @staticmethod
-    def limited(
-        batch: Batch, moved, line, length: float, automatic: bool, noise: float | None
-    ) -> float:
+    def limited(batch: Batch, moved, line, length: float, automatic: bool, noise: float) -> float:
         """The length that the batch's own loss allows.
 
-        `noise` is the part of its slope that these rows alone have; None for a block that is
-        visited again, and so can mend it.
+        `noise` is the part of its slope that these rows alone have.
         """
         raise NotImplementedError
 
@@ -245,7 +255,7 @@ class Gradient(Rule):
     def limited(batch, moved, line, length, automatic, noise) -> float:
         # With a kink, a step may have to raise the loss of its own rows for the sum to fall.
         smooth = batch.problem.loss.curvature is not None
-        return batch.search(moved, line, length, expand=False) if automatic and smooth else length
+        return batch.search(moved, line, length, length) if automatic and smooth else length
 
 
 class Newton(Rule):
@@ -303,13 +313,14 @@ class Newton(Rule):
     @staticmethod
     def limited(batch, moved, line, length, automatic, noise) -> float:
         kinked = batch.problem.loss.curvature is None
-        if noise is None or kinked or not automatic:
-            return batch.search(moved, line, length, expand=kinked and automatic)
+        if kinked or not automatic:
+            longest = np.inf if kinked and automatic else length
+            return batch.search(moved, line, length, longest)
         # Longer than usual if rows that the direction did not see would go along. Shorter for
         # the noise, but little at first: haste is worth some noise while there is much to learn.
-        far = batch.search(moved, line, _LONGEST * length, expand=False, noise=noise)
+        far = batch.search(moved, line, length, _LONGEST * length, noise)
         patience = 1.0 - batch.count**-0.5
-        near = batch.search(moved, line, length, expand=False, noise=patience * noise)
+        near = batch.search(moved, line, length, length, patience * noise)
         return max(far, near)
 
 
