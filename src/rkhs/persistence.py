@@ -35,7 +35,7 @@ from rkhs.data import Preparation
 from rkhs.estimators._base import KernelMachine
 from rkhs.expansion import Expansion, FeatureExpansion, KernelExpansion, SumExpansion
 from rkhs.features import FEATURES, Concatenated, FeatureMap
-from rkhs.kernels import KERNELS, Kernel, Product, Scaled, Sum
+from rkhs.kernels import KERNELS, Kernel, Mapped, Product, Scaled, Sum
 from rkhs.losses import LOSSES, Loss
 from rkhs.solvers import SOLVERS
 
@@ -51,7 +51,7 @@ _CLASSES: dict[str, type] = {
     kind.__name__: kind
     for kind in (
         *KERNELS.values(),
-        *(Sum, Product, Scaled),
+        *(Sum, Product, Scaled, Mapped),
         *LOSSES.values(),
         *(*FEATURES.values(), Concatenated),
         *SOLVERS.values(),

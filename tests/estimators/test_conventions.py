@@ -29,6 +29,8 @@ def test_scikit_learn_checks(estimator, check):
     [
         KernelClassifier(loss="squared_error"),
         KernelRegressor(early_stopping=True, random_state=0),
+        KernelRegressor(metric="full", random_state=0),
+        KernelClassifier(kernel="matern", metric="full", random_state=0),
         KernelRegressor(kernel="laplacian", features=RandomBinning(16), dtype="float64"),
         KernelRegressor(
             solver=EigenPro(tol=1e-14), max_epochs=500, dtype="float64", random_state=0

@@ -165,7 +165,9 @@ def test_too_little_memory_is_said_before_the_search():
         KernelRegressor(memory_limit="1MB").fit(X, X[:, 0])
 
 
-@pytest.mark.parametrize("kernel", ["gaussian", "exponential", "laplacian"])
+@pytest.mark.parametrize(
+    "kernel", ["gaussian", "exponential", "laplacian", "matern", "rational_quadratic"]
+)
 def test_named_kernels_learn_their_scales(kernel):
     X, y = make_friedman1(1200, 12, noise=0.5, random_state=0)
     model = KernelRegressor(kernel=kernel, alpha=1e-3, random_state=0)
@@ -180,7 +182,7 @@ def test_named_kernels_learn_their_scales(kernel):
 
 def test_kernels_that_cannot_learn_say_which_can():
     X = rng.normal(size=(60, 2))
-    with pytest.raises(ValueError, match="Cauchy has no gradient"):
+    with pytest.raises(ValueError, match=r"Cauchy.* has no gradient"):
         KernelRegressor(kernel="cauchy", length_scale="learned").fit(X, X[:, 0])
     with pytest.raises(ValueError, match="kernel"):
         KernelRegressor(kernel="nothing", length_scale="learned").fit(X, X[:, 0])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rkhs.kernels import Cauchy, Exponential, Gaussian, Laplacian
+from rkhs.kernels import Cauchy, Exponential, Gaussian, Laplacian, Matern, RationalQuadratic
 from rkhs.search import LeaveOneOut
 
 rng = np.random.default_rng(0)
@@ -15,7 +15,7 @@ WEIGHT = rng.integers(1, 4, N_ROWS).astype(float)
 CATEGORICAL = np.array([False, False, True])
 SCALES = np.array([1.5, 2.0, 0.7])
 NOISES = [0.02, 0.1]  # in float64, and in float32
-KERNELS = [Laplacian, Gaussian, Exponential]
+KERNELS = [Laplacian, Gaussian, Exponential, Matern, RationalQuadratic]
 
 
 def one_hot(X):
@@ -70,5 +70,29 @@ def test_a_matrix_without_a_factor_is_an_infinite_error():
 
 def test_kernels_without_a_gradient_say_which_have_one():
     loss = LeaveOneOut(Cauchy(), CATEGORICAL, N_ROWS)
-    with pytest.raises(ValueError, match=r"Cauchy has no gradient.*laplacian"):
+    with pytest.raises(ValueError, match=r"Cauchy.* has no gradient.*laplacian"):
         loss(np.log([*SCALES, 0.1]), X, TARGET, WEIGHT)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        *(Kernel() for Kernel in KERNELS),
+        *(Matern(nu=nu) for nu in (0.5, 2.5, 3.3)),
+        RationalQuadratic(exponent=0.4),
+    ],
+)
+def test_profiles_are_the_kernel_and_its_derivative(kernel):
+    at, h = np.linspace(0.3, 9.0, 12), 1e-5
+    value, above, below, slope = at.copy(), at + h, at - h, np.empty_like(at)
+    kernel.metric_profile(value, slope)
+    rows = at[:, None] ** (1 / kernel.metric_power)
+    np.testing.assert_allclose(value, kernel(rows, np.zeros((1, 1)))[:, 0], rtol=1e-10)
+    for there in (above, below):
+        kernel.metric_profile(there, np.empty_like(at))
+    np.testing.assert_allclose(slope, (above - below) / (2 * h), rtol=1e-6)
+
+
+def test_kernels_too_rough_for_a_gradient_are_refused():
+    with pytest.raises(ValueError, match=r"nu=0.8\) has no gradient"):
+        Matern(nu=0.8).metric_profile(np.ones(1), np.ones(1))

@@ -34,7 +34,7 @@ from rkhs.monitor import Monitor, Result, Validation, copied
 from rkhs.operators import KernelOperator
 from rkhs.problem import Problem
 from rkhs.registry import build
-from rkhs.search import learn_kernel, search_bytes
+from rkhs.search import learn_kernel, learn_mapped_kernel, mapped_bytes, search_bytes
 from rkhs.solvers._base import is_integer, is_number
 
 _SAME_KERNEL = 0.01  # mean difference of kernel values that a new sample of rows may make
@@ -59,7 +59,11 @@ SHARED_PARAMETERS = """kernel : str, Kernel or "auto", default="auto"
         For a kernel given by name. "auto" gives each column a scale of its own from its
         standard deviation; "median" one scale for all (images, one-hot columns); "learned" one
         for each column by leave-one-out errors, and with ``alpha="auto"`` the penalty by
-        held-out rows ("gaussian", "exponential" and "laplacian").
+        held-out rows (all kernels but "cauchy").
+    metric : {"diagonal", "full"}, default="diagonal"
+        "full" learns a linear map of the columns, too, from gradients of a fitted function: the
+        kernel is then `Mapped`. For kernels of the Euclidean distance given by name, with
+        ``length_scale="learned"`` or "auto", which are the same then.
     max_epochs : int, optional
         Largest number of the solver's steps; by default the solver's own.
     time_budget : float, optional
@@ -98,6 +102,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         alpha="auto",
         penalty="l2",
         length_scale="auto",
+        metric="diagonal",
         max_epochs=None,
         time_budget=None,
         tol=None,
@@ -117,6 +122,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         self.alpha = alpha
         self.penalty = penalty
         self.length_scale = length_scale
+        self.metric = metric
         self.max_epochs = max_epochs
         self.time_budget = time_budget
         self.tol = tol
@@ -134,6 +140,18 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             raise ValueError(f'alpha must be "auto" or a number >= 0, got {self.alpha!r}.')
         if self.penalty not in ("l2", "l1"):
             raise ValueError(f'penalty must be "l2" or "l1", got {self.penalty!r}.')
+        if self.metric not in ("diagonal", "full"):
+            raise ValueError(f'metric must be "diagonal" or "full", got {self.metric!r}.')
+        if self.metric == "full" and not self._learns_kernel():
+            raise ValueError(
+                f'metric="full" learns length scales, and length_scale={self.length_scale!r} was '
+                'given. Use length_scale="learned", or kernels.Mapped for a map of your own.'
+            )
+        if self.metric == "full" and not isinstance(self.kernel, str):
+            raise ValueError(
+                f'metric="full" learns the kernel, and kernel={self.kernel!r} was built by hand. '
+                "Give its name, or kernels.Mapped alone for a map of your own."
+            )
         if self.time_budget is not None and not (
             is_number(self.time_budget) and self.time_budget > 0
         ):
@@ -286,7 +304,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         self.preparation_ = self.offset_ = None
         for name in ("feature_importances_", "length_scale_", "summary_"):
             self.__dict__.pop(name, None)
-        if isinstance(self.length_scale, str) and self.length_scale == "learned":
+        if self._learns_kernel():
             return self._learn_kernel(X, target, weight, seed, memory)
         if not _raw.nothing_set(self):
             return None
@@ -311,18 +329,29 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             self._tell(found)
         return found
 
+    def _learns_kernel(self) -> bool:
+        """Whether the kernel that is named looks at the targets."""
+        learnt = ("learned", "auto") if self.metric == "full" else ("learned",)
+        return isinstance(self.length_scale, str) and self.length_scale in learnt
+
     def _learn_kernel(self, X, target, weight, seed, memory):
         """The kernel that is named, with learnt length scales; the other axes as they are."""
         if not isinstance(self.kernel, str):
             self._build_kernel()  # says that it has a length scale of its own
+        if getattr(self.features, "kernel", None) is not None:
+            raise ValueError(
+                f"features={self.features!r} have a kernel of their own, which would learn "
+                "nothing. Give its name to the estimator alone."
+            )
         kind = default_kernel(self.features) if self.kernel == "auto" else KERNELS.get(self.kernel)
         kernel = build(self.kernel, KERNELS, Kernel, "kernel") if kind is None else kind()
         source = RowSource(X, categories=self.categories_)
-        needed = search_bytes(source)
+        full = self.metric == "full"
+        needed = mapped_bytes(source) if full else search_bytes(source)
         if needed > memory:
             self._refuse_memory(needed, memory)
         alpha = None if self.alpha == "auto" else float(self.alpha)
-        found = learn_kernel(
+        found = (learn_mapped_kernel if full else learn_kernel)(
             kernel, source, target, weight, seed, alpha, self.n_jobs, self.time_budget
         )
         self._tell(found)
@@ -378,6 +407,11 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         source, stream = RowSource(X), getattr(self, "_stream", None)
         if stream is None:
             self._check_parameters()
+            if self.metric == "full":
+                raise ValueError(
+                    'metric="full" is learnt from a table, and a stream shows a few rows at a '
+                    'time. Call fit first, or use metric="diagonal".'
+                )
             self.preparation_ = self.offset_ = None
             memory, seed = parse_memory(self.memory_limit), new_seed(self.random_state)
             kernel, features, solver, alpha, dtype = self._setting(weight, loss, memory, seed)

@@ -55,13 +55,12 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     categories_ : list or None
         For each column None, or the categories of a categorical one; None without any.
     feature_importances_ : array of shape (n_columns,)
-        After a search: how much the function changes, in the mean square, when the values of a
-        column change rows, as a share of all columns.
+        After a search, or with a kernel that learns: how much the function changes, in the
+        mean square, when the values of a column change rows, as a share of all columns.
     length_scale_ : array of shape (n_prepared,)
-        After a search: of each prepared column, up to a common factor; infinite if it does not
-        count.
+        The same: of each prepared column, up to a common factor; infinite if it does not count.
     summary_ : str
-        After a search: what was tried and found.
+        The same: what was tried and found.
     preparation_ : Preparation or None
         What becomes of the columns of a raw table.
     offset_ : array of shape (n_outputs,) or None
@@ -91,6 +90,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         alpha="auto",
         penalty="l2",
         length_scale="auto",
+        metric="diagonal",
         max_epochs=None,
         time_budget=None,
         tol=None,
@@ -112,6 +112,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             alpha,
             penalty,
             length_scale,
+            metric,
             max_epochs,
             time_budget,
             tol,

@@ -28,7 +28,7 @@ def nothing_set(machine) -> bool:
     loss = LOSSES.get(machine.loss) if isinstance(machine.loss, str) else machine.loss
     smooth = getattr(loss, "curvature", None) is not None
     untouched = all(isinstance(value, str) and value == "auto" for value in values)
-    return smooth and untouched and machine.penalty == "l2"
+    return smooth and untouched and machine.penalty == "l2" and machine.metric == "diagonal"
 
 
 def prepare(X, weight, categories, seed) -> Preparation | None:

@@ -2,6 +2,7 @@
 
 from rkhs.kernels._base import Kernel
 from rkhs.kernels._composite import Product, Scaled, Sum
+from rkhs.kernels._mapped import Mapped
 from rkhs.kernels._product import Cauchy, Laplacian
 from rkhs.kernels._radial import Exponential, Gaussian, Matern, RationalQuadratic
 
@@ -11,6 +12,7 @@ __all__ = [
     "Gaussian",
     "Kernel",
     "Laplacian",
+    "Mapped",
     "Matern",
     "Product",
     "RationalQuadratic",

@@ -159,8 +159,9 @@ class StationaryKernel(Kernel):
     def metric_profile(self, metric: np.ndarray, slope: np.ndarray) -> None:
         """Replace the sum that `metric_power` names by the kernel; its derivative to `slope`."""
         raise ValueError(
-            f"{type(self).__name__} has no gradient by its length scales, so they cannot be "
-            'learnt. Use kernel="laplacian", "gaussian" or "exponential", or length_scale="auto".'
+            f"{self!r} has no gradient by its length scales, so they cannot be learnt. Use "
+            'kernel="laplacian", "gaussian", "exponential", "matern" or "rational_quadratic", or '
+            'length_scale="auto".'
         )
 
     def resolve(self, X, weight=None, categorical=None):

@@ -139,6 +139,13 @@ class RationalQuadratic(RadialKernel):
         else:
             np.power(tile, -float(self.exponent), out=tile)
 
+    def metric_profile(self, metric, slope):
+        metric *= self._squared_factor()
+        metric += 1.0
+        np.power(metric, -float(self.exponent) - 1.0, out=slope)
+        metric *= slope
+        slope *= -0.5
+
     def _law(self, draw, n_columns):
         normal = draw.normal(n_columns)
         return normal * np.sqrt(draw.gamma(self.exponent) / self.exponent)
@@ -191,6 +198,19 @@ class Matern(RadialKernel):
         else:
             s += 1.0
             s *= decay
+
+    def metric_profile(self, metric, slope):
+        if self.nu == 0.5:
+            Exponential().metric_profile(metric, slope)
+            return
+        if not self.nu > 1:
+            super().metric_profile(metric, slope)
+        metric *= self._squared_factor()
+        slope[...] = metric
+        self._profile(metric)
+        # d/ds of s^nu K_nu(s) is -s^nu K_{nu-1}(s).
+        Matern(nu=self.nu - 1.0)._profile(slope)
+        slope *= -0.5 * self.nu / (self.nu - 1.0)
 
     def _law(self, draw, n_columns):
         return draw.student(n_columns, 2.0 * self.nu)

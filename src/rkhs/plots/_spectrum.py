@@ -2,16 +2,7 @@
 
 import numpy as np
 
-
-def axes():
-    """New axes, if matplotlib is there."""
-    try:
-        from matplotlib import pyplot
-    except ImportError:
-        raise ImportError(
-            'Plots need matplotlib. Install it with pip install "rkhs[plot]", or give axes.'
-        ) from None
-    return pyplot.subplots()[1]
+from rkhs.plots._axes import axes
 
 
 def spectrum(model, ax=None):
