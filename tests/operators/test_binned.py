@@ -145,3 +145,26 @@ def test_bins_are_forgotten_with_their_rows():
     del source
     assert len(binning._training) == 0
     assert not BinnedOperator(binning, RowSource(X)).keeps_all
+
+
+@pytest.mark.parametrize("n_outputs", [1, 5])
+@pytest.mark.parametrize("kept", [True, False])
+def test_the_product_of_both_sides_is_that_of_the_kernel_matrix(n_outputs, kept):
+    X = np.random.default_rng(0).normal(size=(700, 3))
+    source = RowSource(X if kept else X.copy())
+    features = RandomBinning(37, random_state=0).fit_rows(
+        source, np.ones(len(X)), np.float32, Laplacian(1.0)
+    )
+    if not kept:
+        source = RowSource(X)  # rows that the grids do not remember
+    V = np.random.default_rng(1).normal(size=(700, n_outputs))
+    Z = features.transform(X)
+    found = [features.operator(source, n_jobs=n).outer(V) for n in (1, 2)]
+    np.testing.assert_array_equal(*found)
+    np.testing.assert_allclose(found[0], Z @ (Z.T @ V), atol=1e-5 * np.abs(V).sum())
+    operator = features.operator(source)
+    assert operator.prefers_rows == kept
+    if kept:
+        np.testing.assert_allclose(
+            operator.squared_row_norm, np.asarray((Z.multiply(Z)).sum(axis=1)).ravel()
+        )

@@ -99,9 +99,9 @@ def _try_factors(kernel, task, ridges: Sequence[float], seed, n_jobs, deadline):
     best, factor = (np.inf, 1.0, ridges[0]), 1.0
     while factor >= _SMALLEST_FACTOR:
         fit = best_dense_ridge(task, scaled(kernel, factor), trial, ridges, n_jobs)
-        if not fit.error < best[0]:
+        if not fit.loss < best[0]:
             break
-        best = fit.error, factor, fit.ridge
+        best = fit.loss, factor, fit.ridge
         if time.perf_counter() > deadline:
             break
         factor *= 0.5

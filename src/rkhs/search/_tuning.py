@@ -80,7 +80,9 @@ def best_dense_ridge(
     coef = vectors @ (inverse * np.tile(right, len(ridges)))
     predicted = np.split(judge.matmat(coef).astype(np.float64), len(ridges), axis=1)
     errors = [SquaredError().value(f, *task[4:]) for f in predicted]
-    best = int(np.argmin(errors))
+    best = 0
+    for place, error in enumerate(errors):
+        best = place if error < _BETTER * errors[best] else best
     fitted = operator.matmat(np.split(coef, len(ridges), axis=1)[best])
     return DenseFit(errors[best], ridges[best], predicted[best], fitted.astype(np.float64))
 
