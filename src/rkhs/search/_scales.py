@@ -9,7 +9,7 @@ from rkhs.compute import tile_map
 from rkhs.kernels._base import StationaryKernel
 from rkhs.search._leave_one_out import LeaveOneOut
 
-STEPS, SAMPLES, SAMPLE_ROWS = 45, 2, 600  # of Adam, and the samples that a step averages over
+STEPS, SAMPLES, SAMPLE_ROWS = 60, 2, 600  # of Adam, and the samples that a step averages over
 _FIRST_RATE, _LAST_RATE, _DECAY, _SQUARED_DECAY = 0.15, 0.05, 0.9, 0.99
 _NOISE = 0.1  # to start from, in variances of the target
 _WIDE = 150  # columns, above which few are tried alone

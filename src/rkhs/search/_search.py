@@ -30,7 +30,7 @@ _SMALLEST_FACTOR = 1 / 32  # of all length scales: more rows bear shorter ones
 _LOWER = (0.3, 0.1, 0.03)  # of the ridge of the squared error, for other losses
 _SAMPLED = 10**7  # numbers that scales are learnt from
 _TRIAL_ROWS, _MOST_TRIAL_ROWS, _TRIAL_TARGETS = 20_000, 100_000, 400_000
-_TRIAL_GRIDS = 64
+_TRIAL_GRIDS, _FEWEST_GRIDS = 128, 64
 _FEWEST_ROWS = 50  # that differ
 _GRIDS = 512
 _TRIAL_CENTERS, _CENTERS, _FEWEST_CENTERS = 500, 1000, 200
@@ -42,7 +42,7 @@ _COEFFICIENTS = 4 * 10**7  # of all outputs, about
 _COUNTED_GRIDS = 8  # whose cells are counted to know
 _TOL = 5e-4
 _LOG_SHARPNESS = (0.0, 6.0)
-_NEWTON_TOL, _NEWTON_INNER = 1e-2, 25  # a tighter solution predicts hardly better
+_NEWTON_TOL, _NEWTON_INNER = 3e-2, 25  # a tighter solution predicts hardly better
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ def _grid_count(kernel, source, task, memory, n_jobs) -> int:
         _WORK / (len(source) * np.sqrt(n_outputs)),
         _COEFFICIENTS / (n_cells * n_outputs),
     )
-    return int(np.clip(most, _TRIAL_GRIDS, _GRIDS))
+    return int(np.clip(most, _FEWEST_GRIDS, _GRIDS))
 
 
 def _center_count(source, task, memory) -> int:
