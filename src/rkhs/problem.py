@@ -75,9 +75,10 @@ class Problem:
         # Dense features beside others need a preconditioner: by rows, the squared error has one.
         easy = self.loss.quadratic or not self.operator.parts
         cheaper = self.operator.prefers_rows and easy
-        if not cheaper or self.start is not None or not self.alpha > 0:
+        operator = self.operator.precise if cheaper else None
+        if operator is None or self.start is not None or not self.alpha > 0:
             return self
-        return replace(self, operator=self.operator.precise, by_rows=True)
+        return replace(self, operator=operator, by_rows=True)
 
     def with_rows(self, source: RowSource, target, weight, dtype) -> "Problem":
         """The same problem on other rows, with features."""

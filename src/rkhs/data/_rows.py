@@ -3,10 +3,11 @@
 import numpy as np
 from scipy import sparse
 
-from rkhs.compute import slices, uniform
+from rkhs.compute import slices, tile_map, uniform
 
 _KEY_STREAM = 1301
 _BLOCK = 65_536
+_NUMBERS = 2**20  # that a thread makes keys of at a time
 _LARGEST = 1e152  # whose square, and sums of such, are finite
 
 
@@ -73,18 +74,23 @@ class RowSource:
         return np.array(block, dtype, order="C")
 
 
-def row_keys(source: RowSource, seed: int) -> np.ndarray:
+def row_keys(source: RowSource, seed: int, n_jobs=None) -> np.ndarray:
     """Random 64-bit keys that depend on what a row holds: equal rows have equal keys."""
     words = uniform(seed, _KEY_STREAM, 0, (source.shape[1] + 1,))
     odd = (words * 2.0**63).astype(np.uint64)
     odd = odd * np.uint64(2) + np.uint64(1)
     keys = np.empty(len(source), np.uint64)
-    for rows in slices(len(source), _BLOCK):
+
+    def fill(rows):
         # Adding zero turns -0.0 into 0.0, which is equal to it.
         bits = (np.ascontiguousarray(source[rows], dtype=np.float64) + 0.0).view(np.uint64)
         mixed = (bits ^ (bits >> np.uint64(29))) * odd[1:]
         total = (mixed ^ (mixed >> np.uint64(32))).sum(axis=1, dtype=np.uint64) + odd[0]
         keys[rows] = (total ^ (total >> np.uint64(31))) * np.uint64(0x9E3779B97F4A7C15)
+
+    height = max(1, _NUMBERS // max(1, source.shape[1]))
+    for _ in tile_map(fill, slices(len(source), height), n_jobs):
+        pass
     return keys
 
 

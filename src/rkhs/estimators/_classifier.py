@@ -10,8 +10,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from rkhs.estimators._base import SHARED_PARAMETERS, KernelMachine
+from rkhs.estimators._base import KernelMachine
 from rkhs.estimators._more_rows import streams, takes_more_rows
+from rkhs.estimators._parameters import SHARED_PARAMETERS
 from rkhs.losses import Softmax
 
 

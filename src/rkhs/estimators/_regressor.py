@@ -5,8 +5,9 @@ from sklearn.callback import with_callbacks
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
-from rkhs.estimators._base import SHARED_PARAMETERS, KernelMachine
+from rkhs.estimators._base import KernelMachine
 from rkhs.estimators._more_rows import streams, takes_more_rows
+from rkhs.estimators._parameters import SHARED_PARAMETERS
 
 
 class KernelRegressor(RegressorMixin, KernelMachine):

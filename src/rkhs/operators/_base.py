@@ -47,7 +47,6 @@ class Operator:
 
     entry_work = 0  # multiplications that an entry of a tile takes
     is_sparse = False  # whether rows are too long to be held dense
-    prefers_rows = False  # whether `outer` is cheaper than products with Z and Z.T
     parts: "tuple[Operator, ...]" = ()  # operators side by side that it is made of
     columns: tuple[slice, ...] = ()  # of each part
     _moment_dtype: type = np.float32  # of products that `second_moment` sums in float64
@@ -70,6 +69,11 @@ class Operator:
     def product_dtype(self, factor: np.ndarray) -> np.dtype:
         """Precision of a tile's product with `factor`."""
         return self.dtype
+
+    @property
+    def prefers_rows(self) -> bool:
+        """Whether `outer` is cheaper than products with Z and Z.T."""
+        return False
 
     @property
     def precise(self) -> "Operator | None":

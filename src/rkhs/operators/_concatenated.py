@@ -33,17 +33,19 @@ class ConcatenatedOperator(Operator):
         super().__init__((parts[0].shape[0], sum(widths)), parts[0].dtype, 0, n_jobs)
         self.parts = tuple(parts)
         self.is_sparse = any(part.is_sparse for part in parts)
-        self.prefers_rows = any(part.prefers_rows for part in parts) and all(
-            part.precise is not None for part in parts
-        )
         ends = np.cumsum(widths).tolist()
         self.columns = tuple(
             slice(end - width, end) for end, width in zip(ends, widths, strict=True)
         )
 
     @property
+    def prefers_rows(self):
+        return any(part.prefers_rows for part in self.parts) and self.precise is not None
+
+    @property
     def precise(self):
-        return ConcatenatedOperator([part.precise for part in self.parts], self.n_jobs)
+        parts = [exact for part in self.parts if (exact := part.precise) is not None]
+        return ConcatenatedOperator(parts, self.n_jobs) if len(parts) == len(self.parts) else None
 
     @property
     def keeps_all(self):

@@ -48,7 +48,7 @@ def learn_mapped_kernel(
         )
     begin = time.perf_counter()
     quarter = np.inf if time_budget is None else 0.25 * time_budget
-    distinct = distinct_rows(source, target, weight, seed)
+    distinct = distinct_rows(source, target, weight, seed, n_jobs)
     few = slice(0, _sample_size(source))
     sample = source[distinct.rows[few]], distinct.target[few]
     sample_weight = distinct.weight[few]

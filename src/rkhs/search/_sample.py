@@ -15,13 +15,16 @@ class Distinct(NamedTuple):
     weight: np.ndarray  # their sum
 
 
-def distinct_rows(source: RowSource, target: np.ndarray, weight: np.ndarray, seed: int) -> Distinct:
+def distinct_rows(
+    source: RowSource, target: np.ndarray, weight: np.ndarray, seed: int, n_jobs=None
+) -> Distinct:
     """The rows of a source, equal ones merged, sorted by a random key of their content.
 
     So a row of weight 3 is the same as three copies of it, the order of the table makes no
     difference, and no row is both learnt from and judged by.
     """
-    keys, rows, place = np.unique(row_keys(source, seed), return_index=True, return_inverse=True)
+    keys = row_keys(source, seed, n_jobs)
+    keys, rows, place = np.unique(keys, return_index=True, return_inverse=True)
     total = np.bincount(place, weight)
     if len(keys) == len(weight):
         return Distinct(rows, target[rows], total)

@@ -16,6 +16,7 @@ from rkhs.losses import Loss, Softmax, SquaredError
 from rkhs.search._sample import distinct_rows
 from rkhs.search._scales import SAMPLE_ROWS, SAMPLES, STEPS, Scales, learn_scales
 from rkhs.search._tuning import (
+    LANCZOS_STEPS,
     RIDGES,
     Task,
     best_dense_ridge,
@@ -35,6 +36,8 @@ _FEWEST_ROWS = 50  # that differ
 _GRIDS = 512
 _TRIAL_CENTERS, _CENTERS, _FEWEST_CENTERS = 500, 1000, 200
 _ENTRIES = 4 * 10**7  # rows times centres: a fit multiplies with them some dozen times
+_WORTH = 0.99  # times the error without it, for a part or other scales to be taken
+_SHORTER = 0.997  # times the error of scales twice as long
 _PLAIN_ROWS = 1000  # that unlearnt scales come from
 _LONGEST = 10.0  # times an unlearnt scale, for a column that seems not to count
 _WORK = 12 * 10**7  # look-ups of a pass with all grids, times the root of the outputs
@@ -90,7 +93,7 @@ def search(
     """
     begin = time.perf_counter()
     quarter = np.inf if time_budget is None else 0.25 * time_budget
-    distinct = distinct_rows(source, target, weight, seed)
+    distinct = distinct_rows(source, target, weight, seed, n_jobs)
     if len(distinct.rows) < _FEWEST_ROWS:
         return unsearched(source, weight, seed, "too few different rows for a search")
     few = slice(0, _sample_size(source))
@@ -112,24 +115,28 @@ def search(
     n_centers = _center_count(source, task, memory)
     solver: Solver = ConjugateGradient(tol=_TOL)
     ridge = found.ridge if smooth is None else smooth.ridge
+    kernel = smooth.kernel if found.needless else found.best_kernel
     instead = None
     if loss.coupled:
-        known = found.predicted if smooth is None else found.predicted + smooth.predicted
+        known = sum(part.predicted for part in (found, smooth) if part is not None)
         instead = SquaredError(_sharpness(offset + known, offset + task.held_target, task))
         report.append(f"squared error for all classes at once; sharpness {instead.sharpness:.3g}")
     elif not loss.quadratic:
         solver = NewtonCG(tol=_NEWTON_TOL, max_inner=_NEWTON_INNER)
         ridges = [ridge * r for r in (_LOWER[:1] if found.late else _LOWER)]
         trial = _representation(found, smooth, _TRIAL_GRIDS, _TRIAL_CENTERS, seed)
-        fit = best_ridge(task, found.best_kernel, trial, solver, loss, ridges, n_jobs)
+        fit = best_ridge(task, kernel, trial, solver, loss, ridges, n_jobs)
         ridge = fit.ridge
         report.append(f"{type(loss).__name__}, ridge {ridge:g}: held-out loss {fit.loss:.4g}")
     features = _representation(found, smooth, n_grids, n_centers)
-    return Choice(found.best_kernel, features, solver, ridge, report, instead)
+    return Choice(kernel, features, solver, ridge, report, instead)
 
 
 def _best_parts(source, task, scales, report, deadline, seed, memory, n_jobs):
-    """Grids that have the lowest error, and the smooth part beside them, or None."""
+    """Grids that have the lowest error, and the smooth part beside them, or None.
+
+    What costs more, shorter scales or a further part, must lower the error by more than its noise.
+    """
     learnt = Laplacian(scales.length_scale)
     best, smooth = _Best(learnt, report, deadline), None
     if _center_count(source, task, memory) and not best.late:
@@ -137,16 +144,18 @@ def _best_parts(source, task, scales, report, deadline, seed, memory, n_jobs):
     rest = task if smooth is None else smooth.rest(task)
     _try_binning(best, rest, seed, n_jobs, first=1.0 if smooth is None else 0.5)
     # What was learnt from few rows may miss what many rows tell: columns that seem not to count.
-    careful = _Best(_half_way(learnt, task, source.categorical), report, deadline)
+    half_way = _half_way(learnt, task, source.categorical)
+    careful = _Best(half_way, report, deadline, name="RandomBinning half way")
     if not careful.late:
         _try_binning(careful, rest, seed, n_jobs, first=best.factor)
-    if careful.error < best.error:
+    if careful.error < _WORTH * best.error:
         best = careful
     if smooth is not None and not best.late:  # perhaps grids alone do as well
-        alone = _Best(best.kernel, report, deadline)
+        alone = _Best(best.kernel, report, deadline, name="RandomBinning alone")
         _try_binning(alone, task, seed, n_jobs, first=2.0 * best.factor)
         if alone.error < best.error:
             best, smooth = alone, None
+    best.needless = smooth is not None and not best.error < _WORTH * smooth.error
     return best, smooth
 
 
@@ -168,9 +177,11 @@ def _sharpness(f, one_hot, task) -> float:
 
 
 def _representation(found, smooth, n_grids, n_centers, seed=None) -> FeatureMap:
-    """Grids, beside centres if there is a smooth part."""
+    """Grids, beside centres if there is a smooth part, or centres alone."""
     if smooth is None:
         return RandomBinning(n_grids, random_state=seed)
+    if found.needless:
+        return Nystrom(n_centers, random_state=seed)
     # Its own ridge, relative to the common one, is the weight of a part's kernel.
     grids = RandomBinning(n_grids, kernel=smooth.ridge / found.ridge * found.best_kernel)
     return Concatenated([Nystrom(n_centers, kernel=smooth.kernel), grids], random_state=seed)
@@ -215,7 +226,7 @@ def learn_kernel(
     """
     begin = time.perf_counter()
     half = np.inf if time_budget is None else 0.5 * time_budget
-    distinct = distinct_rows(source, target, weight, seed)
+    distinct = distinct_rows(source, target, weight, seed, n_jobs)
     few = slice(0, _sample_size(source))
     scales = learn_scales(
         kernel,
@@ -247,6 +258,8 @@ class _Best:
     kernel: StationaryKernel
     report: list[str]
     deadline: float = np.inf
+    name: str = "RandomBinning"
+    needless: bool = False  # if a smooth part does as well without grids
     error: float = np.inf
     ridge: float = 1.0
     factor: float = 1.0
@@ -270,7 +283,7 @@ class _Best:
     def better(self, name: str, factor: float, fit) -> bool:
         """Note a trial; whether it is the best yet."""
         self.note(name, factor, fit.loss, fit.ridge)
-        if not fit.loss < self.error:
+        if not fit.loss < _SHORTER * self.error:
             return False
         self.error, self.ridge, self.factor = fit.loss, fit.ridge, factor
         self.predicted = fit.predicted
@@ -311,7 +324,7 @@ def _try_binning(found, task, seed, n_jobs, ridges=RIDGES, first=1.0):
 
     def attempt(factor):
         fit = best_squared_ridge(task, scaled(found.kernel, factor), trial, ridges, n_jobs)
-        return found.better("RandomBinning", factor, fit)
+        return found.better(found.name, factor, fit)
 
     _try_factors(found, attempt, first)
 
@@ -336,12 +349,13 @@ def unsearched(source: RowSource, weight, seed: int, reason: str) -> Choice:
     return Choice(kernel, RandomBinning(), "auto", 1.0, [reason])
 
 
-def search_bytes(source: RowSource) -> int:
+def search_bytes(source: RowSource, n_outputs: int = 1) -> int:
     """Memory that a search takes: rows to learn from, kernel matrices, bins of the trials."""
     n_rows, n_columns = source.shape
     sample = 20 * n_columns * _sample_size(source)
     matrices = 24 * SAMPLES * min(n_rows, SAMPLE_ROWS) ** 2
-    trial = 4 * min(n_rows, _trial_size(source, 1)) * (_TRIAL_GRIDS + n_columns)
+    numbers = _TRIAL_GRIDS + n_columns + 2 * LANCZOS_STEPS * n_outputs
+    trial = 4 * min(n_rows, _trial_size(source, n_outputs)) * numbers
     return sample + matrices + trial + 48 * n_rows
 
 

@@ -22,7 +22,7 @@ RIDGES = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)  # alpha times the
 _WORSE = 1.002  # times the lowest loss so far, where a path ends
 _BETTER = 0.998  # times it, for a smaller ridge to be worth its slower fit
 _HELD_OUT = 0.25  # of the rows
-_STEPS = 24  # of Lanczos: as many products with the kernel matrix
+LANCZOS_STEPS = 24  # as many products with the kernel matrix
 _NOTHING = 1e-10  # of its size: a space that is spanned
 
 
@@ -106,7 +106,8 @@ def best_squared_ridge(
     """
     features = clone(features).fit_rows(task.source, task.weight, np.float32, kernel, n_jobs)
     operator, judge = (features.operator(rows, np.float32, 2**30, n_jobs) for rows in task[::3])
-    judge.hold()
+    if hasattr(judge, "hold"):
+        judge.hold()
     root = np.sqrt(task.weight / task.weight.sum())[:, None]
     target = root * task.target
     norm = np.linalg.norm(target, axis=0)
@@ -138,7 +139,7 @@ def _lanczos(multiply, start):
     basis, middle, beside = [], [], []
     before, here = np.zeros_like(start), start
     size = np.zeros(start.shape[1])
-    for _ in range(_STEPS):
+    for _ in range(LANCZOS_STEPS):
         basis.append(here.astype(np.float32))
         ahead = multiply(here) - size * before
         middle.append(np.einsum("ij,ij->j", here, ahead))
