@@ -43,7 +43,8 @@ _LONGEST = 10.0  # times an unlearnt scale, for a column that seems not to count
 _WORK = 12 * 10**7  # look-ups of a pass with all grids, times the root of the outputs
 _COEFFICIENTS = 4 * 10**7  # of all outputs, about
 _COUNTED_GRIDS = 8  # whose cells are counted to know
-_TOL = 5e-4
+_GRID_RIDGES = [ridge for ridge in RIDGES if ridge >= 0.03]  # smaller ones take many iterations
+_TOL, _CLASS_TOL = 5e-4, 3e-3
 _LOG_SHARPNESS = (0.0, 6.0)
 _NEWTON_TOL, _NEWTON_INNER = 3e-2, 25  # a tighter solution predicts hardly better
 
@@ -119,6 +120,7 @@ def search(
     instead = None
     if loss.coupled:
         known = sum(part.predicted for part in (found, smooth) if part is not None)
+        solver = ConjugateGradient(tol=_CLASS_TOL)
         instead = SquaredError(_sharpness(offset + known, offset + task.held_target, task))
         report.append(f"squared error for all classes at once; sharpness {instead.sharpness:.3g}")
     elif not loss.quadratic:
@@ -318,7 +320,7 @@ def _smooth_part(found, task, categorical, seed, n_jobs) -> _Smooth | None:
     return _Smooth(kernel, fit.loss, fit.ridge, fit.fitted, fit.predicted)
 
 
-def _try_binning(found, task, seed, n_jobs, ridges=RIDGES, first=1.0):
+def _try_binning(found, task, seed, n_jobs, ridges=_GRID_RIDGES, first=1.0):
     """Random grids, few of them."""
     trial = RandomBinning(_TRIAL_GRIDS, random_state=seed)
 
