@@ -90,6 +90,13 @@ class DiagonalPreconditioner:
         return solve
 
 
+class NoPreconditioner:
+    """The identity."""
+
+    def factor(self, weight, curvature, alpha: float) -> Apply:
+        return lambda R: R
+
+
 class RowPreconditioner:
     """For S^1/2 Z Z^T S^1/2, S the weights, with a few dense features Z_1 among those of Z.
 
@@ -98,14 +105,12 @@ class RowPreconditioner:
     """
 
     def __init__(self, dense, diagonal: float):
-        self._dense = dense  # an operator, or None
+        self._dense = dense
         self._diagonal = diagonal
 
     def factor(self, weight, curvature, alpha: float) -> Apply:
         diagonal = alpha + self._diagonal * weight
         share, root = weight / diagonal, np.sqrt(diagonal)[:, None]
-        if self._dense is None:
-            return lambda R: R / diagonal[:, None]
         moment = self._dense.second_moment(np.arange(len(share)), share)
         factor = _shifted_factor(moment, 1.0, 1.0)
         share_root = np.sqrt(share)[:, None]
@@ -249,8 +254,10 @@ def for_rows(problem):
     """A preconditioner for S^1/2 K S^1/2, S the diagonal of the weights."""
     if problem.features is None:
         return _for_kernel(problem, np.sqrt(problem.weight))
-    parts = problem.operator.parts or (problem.operator,)
+    parts = problem.operator.parts
     dense = next((part for part in parts if not part.is_sparse), None)
+    if dense is None:  # a diagonal would tell a row of weight 2 from two rows, and gain little
+        return NoPreconditioner()
     return RowPreconditioner(dense, sum(p.squared_row_norm for p in parts if p.is_sparse))
 
 
