@@ -37,6 +37,7 @@ _GRIDS = 512
 _TRIAL_CENTERS, _CENTERS, _FEWEST_CENTERS = 500, 1000, 200
 _ENTRIES = 4 * 10**7  # rows times centres: a fit multiplies with them some dozen times
 _WORTH = 0.99  # times the error without it, for a part or other scales to be taken
+_MANY = 2  # times the rows of a trial
 _SHORTER = 0.997  # times the error of scales twice as long
 _PLAIN_ROWS = 1000  # that unlearnt scales come from
 _LONGEST = 10.0  # times an unlearnt scale, for a column that seems not to count
@@ -150,7 +151,9 @@ def _best_parts(source, task, scales, report, deadline, seed, memory, n_jobs):
     careful = _Best(half_way, report, deadline, name="RandomBinning half way")
     if not careful.late:
         _try_binning(careful, rest, seed, n_jobs, first=best.factor)
-    if careful.error < _WORTH * best.error:
+    # More rows than the trial's tell more of such columns.
+    many = len(source) > _MANY * len(task.source)
+    if careful.error < (1.0 if many else _WORTH) * best.error:
         best = careful
     if smooth is not None and not best.late:  # perhaps grids alone do as well
         alone = _Best(best.kernel, report, deadline, name="RandomBinning alone")

@@ -23,7 +23,6 @@ _WORSE = 1.002  # times the lowest loss so far, where a path ends
 _BETTER = 0.998  # times it, for a smaller ridge to be worth its slower fit
 _HELD_OUT = 0.25  # of the rows
 LANCZOS_STEPS = 24  # as many products with the kernel matrix
-_UNSOLVED = 0.1  # of the targets, left as a residual
 _NOTHING = 1e-10  # of its size: a space that is spanned
 
 
@@ -102,8 +101,8 @@ def best_squared_ridge(
     """As `best_ridge`, for the squared error: one Krylov space for all ridges.
 
     The same vectors span it whatever multiple of the identity is added to the kernel matrix
-    (Lanczos): in coordinates of them each ridge is a small tridiagonal system. The path ends
-    before ridges too small to be solved in so few steps: a fit with them would be slow.
+    (Lanczos): in coordinates of them each ridge is a small tridiagonal system. Ridges too small
+    to be solved in so few steps are stopped early, which is a penalty of its own.
     """
     features = clone(features).fit_rows(task.source, task.weight, np.float32, kernel, n_jobs)
     operator, judge = (features.operator(rows, np.float32, 2**30, n_jobs) for rows in task[::3])
@@ -125,9 +124,6 @@ def best_squared_ridge(
     for ridge in ridges:
         shifted = system + ridge / task.weight.sum() * np.eye(n_steps)
         place = np.linalg.solve(shifted, first)[..., 0]  # (outputs, steps)
-        residual = np.linalg.norm(beside[-1] * place[:, -1])
-        if residual > _UNSOLVED * np.linalg.norm(norm) and ridge < ridges[0]:
-            break
         coef = operator.rmatmat(root * np.einsum("kij,jk->ij", basis, place))
         f = judge.matmat(coef).astype(np.float64)
         value = SquaredError().value(f, task.held_target, task.held_weight)
