@@ -40,12 +40,18 @@ def neighbours():
 
 def best(function, repeats=5) -> float:
     """Seconds of the fastest of several runs."""
-    times = []
+    return best_of_each({"": function}, repeats)[""]
+
+
+def best_of_each(functions: dict, repeats=5) -> dict[str, float]:
+    """Seconds of the fastest of several runs of each, by turns: the clock's speed drifts."""
+    times: dict[str, list[float]] = {name: [] for name in functions}
     for _ in range(repeats):
-        begin = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - begin)
-    return min(times)
+        for name, function in functions.items():
+            begin = time.perf_counter()
+            function()
+            times[name].append(time.perf_counter() - begin)
+    return {name: min(of_one) for name, of_one in times.items()}
 
 
 def thread_gain() -> float:

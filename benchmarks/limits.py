@@ -7,7 +7,7 @@ multiples of its time `RandomFourier.transform` and the kernel tile product ``K(
 """
 
 import numpy as np
-from _machine import best, describe, neighbours
+from _machine import best_of_each, describe, neighbours
 
 from rkhs.data import RowSource
 from rkhs.features import RandomFourier
@@ -38,7 +38,7 @@ def measure(n_columns: int, n_outputs: int) -> dict[str, float]:
         seconds["Laplacian K(X, Z) @ A"] = lambda: operator.matmat(A)
     for function in seconds.values():
         function()  # compiles, and warms the caches
-    return {name: best(function, 9 if n_columns < 800 else 4) for name, function in seconds.items()}
+    return best_of_each(seconds, 15 if n_columns < 800 else 5)
 
 
 def main():

@@ -196,50 +196,100 @@ def gather_columns(tile, columns, first, out):
 
 @_fast
 def times_few(tile, vectors, out):
-    # out += tile @ vectors.T with a few vectors, in their precision: two rows by four vectors,
-    # so that each number that is read serves several sums.
+    # out += tile @ vectors.T with a few vectors, in their precision. Four rows by up to three
+    # vectors: as many sums as there are registers, so that each number read serves several.
     n_rows, n_vectors = tile.shape[0], vectors.shape[0]
-    twos, fours = n_rows - n_rows % 2, n_vectors - n_vectors % 4
-    zero = vectors.dtype.type(0.0)
-    for i in range(0, twos, 2):
-        r, s = tile[i], tile[i + 1]
-        for c in range(0, fours, 4):
-            w0, w1, w2, w3 = vectors[c], vectors[c + 1], vectors[c + 2], vectors[c + 3]
-            r0, r1, r2, r3, s0, s1, s2, s3 = zero, zero, zero, zero, zero, zero, zero, zero
-            for j in range(r.shape[0]):
-                r0 += r[j] * w0[j]
-                r1 += r[j] * w1[j]
-                r2 += r[j] * w2[j]
-                r3 += r[j] * w3[j]
-                s0 += s[j] * w0[j]
-                s1 += s[j] * w1[j]
-                s2 += s[j] * w2[j]
-                s3 += s[j] * w3[j]
-            above, below = out[i], out[i + 1]
-            above[c] += r0
-            above[c + 1] += r1
-            above[c + 2] += r2
-            above[c + 3] += r3
-            below[c] += s0
-            below[c + 1] += s1
-            below[c + 2] += s2
-            below[c + 3] += s3
-        for c in range(fours, n_vectors):
-            w = vectors[c]
-            r0, s0 = zero, zero
-            for j in range(r.shape[0]):
-                r0 += r[j] * w[j]
-                s0 += s[j] * w[j]
-            out[i, c] += r0
-            out[i + 1, c] += s0
-    for i in range(twos, n_rows):
+    fours = n_rows - n_rows % 4
+    for i in range(0, fours, 4):
+        c = 0
+        while c < n_vectors:
+            left = n_vectors - c
+            if left == 3 or left > 4:
+                _four_by_three(tile, i, vectors, c, out)
+                c += 3
+            elif left > 1:
+                _four_by_two(tile, i, vectors, c, out)
+                c += 2
+            else:
+                _four_by_one(tile, i, vectors, c, out)
+                c += 1
+    for i in range(fours, n_rows):
         r = tile[i]
         for c in range(n_vectors):
             w = vectors[c]
-            r0 = zero
+            total = vectors.dtype.type(0.0)
             for j in range(r.shape[0]):
-                r0 += r[j] * w[j]
-            out[i, c] += r0
+                total += r[j] * w[j]
+            out[i, c] += total
+
+
+@_fast
+def _four_by_three(tile, i, vectors, c, out):
+    r0, r1, r2, r3 = tile[i], tile[i + 1], tile[i + 2], tile[i + 3]
+    u, v, w = vectors[c], vectors[c + 1], vectors[c + 2]
+    zero = vectors.dtype.type(0.0)
+    u0, u1, u2, u3 = zero, zero, zero, zero
+    v0, v1, v2, v3 = zero, zero, zero, zero
+    w0, w1, w2, w3 = zero, zero, zero, zero
+    # Row by row: sums of one vector next to each other become the wrong vector instructions.
+    for j in range(r0.shape[0]):
+        u0 += r0[j] * u[j]
+        v0 += r0[j] * v[j]
+        w0 += r0[j] * w[j]
+        u1 += r1[j] * u[j]
+        v1 += r1[j] * v[j]
+        w1 += r1[j] * w[j]
+        u2 += r2[j] * u[j]
+        v2 += r2[j] * v[j]
+        w2 += r2[j] * w[j]
+        u3 += r3[j] * u[j]
+        v3 += r3[j] * v[j]
+        w3 += r3[j] * w[j]
+    _add_four(out, i, c, u0, u1, u2, u3)
+    _add_four(out, i, c + 1, v0, v1, v2, v3)
+    _add_four(out, i, c + 2, w0, w1, w2, w3)
+
+
+@_fast
+def _four_by_two(tile, i, vectors, c, out):
+    r0, r1, r2, r3 = tile[i], tile[i + 1], tile[i + 2], tile[i + 3]
+    u, v = vectors[c], vectors[c + 1]
+    zero = vectors.dtype.type(0.0)
+    u0, u1, u2, u3 = zero, zero, zero, zero
+    v0, v1, v2, v3 = zero, zero, zero, zero
+    for j in range(r0.shape[0]):
+        u0 += r0[j] * u[j]
+        v0 += r0[j] * v[j]
+        u1 += r1[j] * u[j]
+        v1 += r1[j] * v[j]
+        u2 += r2[j] * u[j]
+        v2 += r2[j] * v[j]
+        u3 += r3[j] * u[j]
+        v3 += r3[j] * v[j]
+    _add_four(out, i, c, u0, u1, u2, u3)
+    _add_four(out, i, c + 1, v0, v1, v2, v3)
+
+
+@_fast
+def _four_by_one(tile, i, vectors, c, out):
+    r0, r1, r2, r3 = tile[i], tile[i + 1], tile[i + 2], tile[i + 3]
+    u = vectors[c]
+    zero = vectors.dtype.type(0.0)
+    u0, u1, u2, u3 = zero, zero, zero, zero
+    for j in range(r0.shape[0]):
+        u0 += r0[j] * u[j]
+        u1 += r1[j] * u[j]
+        u2 += r2[j] * u[j]
+        u3 += r3[j] * u[j]
+    _add_four(out, i, c, u0, u1, u2, u3)
+
+
+@njit(inline="always")
+def _add_four(out, i, c, a0, a1, a2, a3):
+    out[i, c] += a0
+    out[i + 1, c] += a1
+    out[i + 2, c] += a2
+    out[i + 3, c] += a3
 
 
 @_fast
@@ -281,9 +331,10 @@ def gram_times_few(tile, vectors, scale, out):
     # out += (tile.T @ (scale * (tile @ vectors.T))).T: a row is in the innermost cache for
     # both products. `scale` has one column, or one a vector.
     n_rows, n_vectors = tile.shape[0], vectors.shape[0]
+    begin = _gram_times_one(tile, vectors[0], scale, out[0]) if n_vectors == 1 else 0
     inner = np.empty((4, n_vectors), vectors.dtype)
     last = scale.shape[1] - 1
-    for i in range(0, n_rows, 4):
+    for i in range(begin, n_rows, 4):
         few = tile[i : i + 4]
         inner[:] = 0.0
         times_few(few, vectors, inner)
@@ -291,6 +342,39 @@ def gram_times_few(tile, vectors, scale, out):
             for c in range(n_vectors):
                 inner[r, c] *= scale[i + r, min(c, last)]
         transposed_times_few(few, inner, out)
+
+
+@_fast
+def _gram_times_one(tile, w, scale, sums):
+    # Eight rows at a time, for one vector waits for memory; returns the first row left over.
+    zero = w.dtype.type(0.0)
+    eights = tile.shape[0] - tile.shape[0] % 8
+    for i in range(0, eights, 8):
+        r0, r1, r2, r3 = tile[i], tile[i + 1], tile[i + 2], tile[i + 3]
+        r4, r5, r6, r7 = tile[i + 4], tile[i + 5], tile[i + 6], tile[i + 7]
+        v0, v1, v2, v3, v4, v5, v6, v7 = zero, zero, zero, zero, zero, zero, zero, zero
+        for j in range(w.shape[0]):
+            v0 += r0[j] * w[j]
+            v1 += r1[j] * w[j]
+            v2 += r2[j] * w[j]
+            v3 += r3[j] * w[j]
+            v4 += r4[j] * w[j]
+            v5 += r5[j] * w[j]
+            v6 += r6[j] * w[j]
+            v7 += r7[j] * w[j]
+        v0 *= scale[i, 0]
+        v1 *= scale[i + 1, 0]
+        v2 *= scale[i + 2, 0]
+        v3 *= scale[i + 3, 0]
+        v4 *= scale[i + 4, 0]
+        v5 *= scale[i + 5, 0]
+        v6 *= scale[i + 6, 0]
+        v7 *= scale[i + 7, 0]
+        for j in range(w.shape[0]):
+            above = (v0 * r0[j] + v1 * r1[j]) + (v2 * r2[j] + v3 * r3[j])
+            below = (v4 * r4[j] + v5 * r5[j]) + (v6 * r6[j] + v7 * r7[j])
+            sums[j] += above + below
+    return eights
 
 
 @_fast
