@@ -225,7 +225,8 @@ class Operator:
             Z = np.multiply(self.take(index[part]), root, dtype=self._moment_dtype)
             return Z.T @ Z
 
-        parts = slices(len(index), _SAMPLED_ROWS)
+        n_parts = _PARTS * -(-len(index) // (_PARTS * _SAMPLED_ROWS))
+        parts = slices(len(index), max(1, -(-len(index) // max(1, n_parts))))
         # Of large matrices one at a time is in memory, and BLAS has threads of its own for them.
         few = tile_map(product, parts, self.n_jobs) if len(out) <= _SMALL_MOMENT else None
         for summand in few or map(product, parts):
