@@ -33,6 +33,7 @@ from sklearn.utils.validation import check_is_fitted
 from rkhs import __version__, estimators
 from rkhs.data import Preparation
 from rkhs.estimators._base import KernelMachine
+from rkhs.estimators._more_rows import Stream
 from rkhs.expansion import Expansion, FeatureExpansion, KernelExpansion, SumExpansion
 from rkhs.features import FEATURES, Concatenated, FeatureMap
 from rkhs.kernels import KERNELS, Kernel, Mapped, Product, Scaled, Sum
@@ -59,7 +60,8 @@ _CLASSES: dict[str, type] = {
         Preparation,
     )
 }
-_PRIVATE_ATTRIBUTES = ("_one_output",)
+_PRIVATE_ATTRIBUTES = ("_one_output", "_stream")
+_FITTED_FIRST = ("expansion_", "_stream")  # they say which other parts are needed fitted
 _TENSOR_DTYPES = "?bhilqBHILQefd"
 _STRING_DTYPES: dict[str, Any] = {"str": np.str_, "object": object}
 
@@ -87,7 +89,8 @@ def save(estimator, path) -> None:
 
     Notes
     -----
-    Predictions of the loaded model are the same to the bit. What a file does not hold:
+    Predictions of the loaded model are the same to the bit, and a stream goes on by
+    `partial_fit` where it stood. What a file does not hold:
 
     - random features: their law and seed are saved, never a matrix of frequencies;
     - a feature map that predicting does not need. The function of an estimator on Nyström
@@ -231,7 +234,9 @@ class _Writer:
         if isinstance(value, np.random.RandomState):
             return None
         if type(value) in _EXPANSIONS.values():
-            return self._expansion(value)
+            return self._parts(value, vars(value))
+        if type(value) is Stream:
+            return self._parts(value, value.record())
         if isinstance(value, BaseEstimator):
             return self._object(value, fitted=isinstance(value, Preparation))
         raise TypeError(
@@ -274,22 +279,22 @@ class _Writer:
     def _new_fitted(self, thing):
         params = self._params(thing)
         names = filter(_is_fitted_attribute, vars(thing))
-        # The function first: it says which other parts are needed fitted.
         attributes = {
             name: self.value(getattr(thing, name))
-            for name in sorted(names, key=lambda name: name != "expansion_")
+            for name in sorted(names, key=lambda name: name not in _FITTED_FIRST)
         }
         return self._append(thing, params, attributes=attributes)
 
     def _params(self, thing):
         return {name: self.value(value) for name, value in thing.get_params(deep=False).items()}
 
-    def _expansion(self, expansion):
-        parts = {}
-        for name, part in vars(expansion).items():
+    def _parts(self, thing, parts):
+        """An object that is made of its parts, of which a feature map is needed fitted."""
+        written = {}
+        for name, part in parts.items():
             is_map = isinstance(part, FeatureMap)
-            parts[name] = self._object(part, fitted=True) if is_map else self.value(part)
-        return self._append(expansion, parts)
+            written[name] = self._object(part, fitted=True) if is_map else self.value(part)
+        return self._append(thing, written)
 
     def _once(self, thing, fitted, write):
         key = id(thing), fitted
@@ -317,6 +322,9 @@ class _Reader:
         params = {name: self.value(value) for name, value in entry["params"].items()}
         if kind in _EXPANSIONS:
             self.objects.append(_EXPANSIONS[kind](**params))
+            return
+        if kind == Stream.__name__:
+            self.objects.append(Stream.restored(params))
             return
         if kind not in _CLASSES:
             raise ValueError(f"it holds the class {kind!r}, which rkhs {__version__} has not")

@@ -119,13 +119,27 @@ def test_wrong_rows_are_refused_and_change_nothing():
         KernelClassifier(solver="dsg").partial_fit(X[:10], np.zeros(10))
 
 
-def test_a_model_from_a_file_predicts_but_does_not_go_on(tmp_path):
-    model = regressor("cdsg").partial_fit(X, y)
+@pytest.mark.parametrize("method", [DSG, UDSG, CDSG])
+@pytest.mark.parametrize("step", ["newton", "gradient"])
+def test_a_model_from_a_file_goes_on_to_the_bit(method, step, tmp_path):
+    labels = np.array(["low", "mid", "top"])[np.digitize(y, [-0.5, 0.5])]
+    solver = method(step=step, batch_size=300)
+    model = KernelClassifier(solver=solver, length_scale=1.0, random_state=0)
+    model.partial_fit(X[:2000], labels[:2000])
+    assert model._stream.state.waiting is not None  # 200 rows
     rkhs.save(model, tmp_path / "model")
     again = rkhs.load(tmp_path / "model")
-    np.testing.assert_array_equal(again.predict(X), model.predict(X))
-    with pytest.raises(ValueError, match="pickle"):
-        again.partial_fit(X, y)
+    for each in (model, again):
+        each.partial_fit(X[2000:], labels[2000:])
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert [row["rows"] for row in again.history_] == [2000, 4000]
+    assert again._stream.state.count == model._stream.state.count
+
+
+def test_a_model_of_another_solver_does_not_go_on():
+    model = regressor("sgd").fit(X, y).set_params(solver="dsg")
+    with pytest.raises(ValueError, match="another solver"):
+        model.partial_fit(X, y)
 
 
 def test_only_solvers_of_streams_have_partial_fit():

@@ -96,3 +96,18 @@ def test_profiles_are_the_kernel_and_its_derivative(kernel):
 def test_kernels_too_rough_for_a_gradient_are_refused():
     with pytest.raises(ValueError, match=r"nu=0.8\) has no gradient"):
         Matern(nu=0.8).metric_profile(np.ones(1), np.ones(1))
+
+
+def test_rows_that_are_not_judged_are_fitted_to_all_the_same():
+    loss = LeaveOneOut(Laplacian(), CATEGORICAL, N_ROWS)
+    at, judged = np.log([*SCALES, 0.1]), np.zeros(N_ROWS)
+    parts = []
+    for row in range(N_ROWS):
+        judged[:] = np.arange(N_ROWS) == row
+        parts.append(loss(at, X, TARGET, WEIGHT, judged))
+    error, gradient = loss(at, X, TARGET, WEIGHT)
+    errors, gradients = zip(*parts, strict=True)
+    assert np.average(errors, weights=WEIGHT) == pytest.approx(error, rel=1e-5)
+    np.testing.assert_allclose(
+        np.average(gradients, axis=0, weights=WEIGHT), gradient, rtol=1e-3, atol=1e-5
+    )

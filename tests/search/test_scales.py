@@ -5,7 +5,7 @@ import pytest
 
 from rkhs.data import RowSource
 from rkhs.kernels import Gaussian, Laplacian
-from rkhs.search import learn_scales
+from rkhs.search import learn_scales, refine_scales
 from rkhs.search._sample import distinct_rows
 
 
@@ -69,3 +69,25 @@ def test_few_of_many_columns_are_found_and_many_that_count_are_kept():
     assert np.isfinite(found.length_scale).sum() <= 75
     all_count = learn_scales(Laplacian(), X[:, :160], X[:, :160].sum(axis=1, keepdims=True))
     assert np.isfinite(all_count.length_scale).sum() > 120
+
+
+def test_near_rows_tell_details_that_a_sample_of_all_does_not():
+    X = np.random.default_rng(0).uniform(size=(20_000, 3))
+    y = np.sin(200 * X[:, :1])  # thirty waves: twenty of 600 rows for each, in three columns
+    none = np.array([False] * 3)
+    start = Laplacian(np.full(3, 0.5))
+    found = refine_scales(start, X, y, np.ones(len(X)), none)
+    assert found[0] < 0.2 * found[1:].min()
+    few = refine_scales(start, X[:500], y[:500], np.ones(500), none)
+    np.testing.assert_array_equal(few, start.length_scale)  # no more than a sample
+
+
+def test_refined_scales_keep_units_and_columns_that_do_not_count():
+    X, y = friedman(2000, 1)
+    start = np.array([1.0, 1.0, 1.0, 1.0, np.inf, 2.0])
+    none, weight = np.zeros(6, bool), np.ones(len(X))
+    plain = refine_scales(Laplacian(start), X, y, weight, none)
+    assert np.isinf(plain[4])
+    unit = np.array([1e-6, 1.0, 1e3, 50.0, 1e8, 1.0])
+    moved = refine_scales(Laplacian(start * unit), X * unit + unit, 7 * y, weight, none)
+    np.testing.assert_allclose(moved / unit, plain, rtol=1e-2)

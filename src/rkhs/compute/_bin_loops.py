@@ -11,34 +11,54 @@ from numba import njit
 _fast = njit(
     cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "arcp", "reassoc"}
 )
-# Bin numbers are computed with NumPy too, and must be the same: nothing is fused here.
+# Nothing is fused here: bin numbers are the same on every machine, and with NumPy.
 _exact = njit(cache=True, nogil=True, error_model="numpy")
 _EMPTY = np.uint32(0xFFFFFFFF)
 _TILE = 2048  # rows whose two hashes stay in the innermost cache
 
 
-@_exact
-def grid_keys(values, inverse_width, offset, first, second, low_start, high_start, keys):
-    """Keys of dense columns, (columns, rows): two linear 32-bit hashes of the bin numbers.
+@njit(inline="always")
+def _bin(value, inverse_width, offset):
+    return np.uint32(np.int32(np.floor(value * inverse_width + offset)))
 
-    The hashes start from what the columns contribute that are not among `values`.
+
+@_exact
+def grid_keys(values, low, high, inverse_width, offset, first, second, keys):
+    """Keys of dense columns, (columns, rows), in some grids: two linear 32-bit hashes of the bins.
+
+    A column whose smallest and largest values, `low` and `high`, share a bin costs nothing.
     """
     n_columns, n_rows = values.shape
-    low = np.empty(_TILE, np.uint32)
-    high = np.empty(_TILE, np.uint32)
+    n_grids = keys.shape[0]
+    cut = np.empty((n_grids, n_columns), np.bool_)
+    begin = np.zeros((n_grids, 2), np.uint32)
+    for g in range(n_grids):
+        for c in range(n_columns):
+            bin_number = _bin(low[c], inverse_width[g, c], offset[g, c])
+            cut[g, c] = bin_number != _bin(high[c], inverse_width[g, c], offset[g, c])
+            if not cut[g, c]:
+                begin[g, 0] += bin_number * first[g, c]
+                begin[g, 1] += bin_number * second[g, c]
+    one = np.empty(_TILE, np.uint32)
+    other = np.empty(_TILE, np.uint32)
     for start in range(0, n_rows, _TILE):
         stop = min(start + _TILE, n_rows)
-        low[:] = low_start
-        high[:] = high_start
-        for c in range(n_columns):
-            column = values[c, start:stop]
-            scale, shift, a, b = inverse_width[c], offset[c], first[c], second[c]
-            for i in range(column.shape[0]):
-                bin_number = np.uint32(np.int32(np.floor(column[i] * scale + shift)))
-                low[i] += bin_number * a
-                high[i] += bin_number * b
-        for i in range(stop - start):
-            keys[start + i] = (np.uint64(high[i]) << np.uint64(32)) | np.uint64(low[i])
+        for g in range(n_grids):
+            one[:] = begin[g, 0]
+            other[:] = begin[g, 1]
+            for c in range(n_columns):
+                if not cut[g, c]:
+                    continue
+                column = values[c, start:stop]
+                scale, shift = inverse_width[g, c], offset[g, c]
+                a, b = first[g, c], second[g, c]
+                for i in range(column.shape[0]):
+                    bin_number = _bin(column[i], scale, shift)
+                    one[i] += bin_number * a
+                    other[i] += bin_number * b
+            part = keys[g, start:stop]
+            for i in range(part.shape[0]):
+                part[i] = (np.uint64(other[i]) << np.uint64(32)) | np.uint64(one[i])
 
 
 @_fast

@@ -78,10 +78,10 @@ class BinTable:
         """Give back room for keys that did not come."""
         self._known = self.keys.copy()
 
-    def find(self, keys: np.ndarray) -> np.ndarray:
-        """The number of each key; the number of keys where one is unknown."""
+    def find(self, keys: np.ndarray, bins: np.ndarray | None = None) -> np.ndarray:
+        """The number of each key, written to `bins` if given; if unknown, the number of keys."""
         from rkhs.compute import _bin_loops
 
-        bins = np.empty(len(keys), np.uint32)
+        bins = np.empty(len(keys), np.uint32) if bins is None else bins
         _bin_loops.look_up(keys, self._table, self._shift, self.keys, bins)
         return bins

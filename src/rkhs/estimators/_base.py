@@ -347,8 +347,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             return True
         if hasattr(self, "expansion_"):
             raise ValueError(
-                "This model does not know where its stream stood: it comes from a file, or was "
-                "fitted by another solver. Use clone() for a new one, or pickle to go on later."
+                "This model does not know where its stream stood: it was fitted by another "
+                "solver. Use clone() for a new one."
             )
         return False
 
@@ -371,19 +371,20 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             problem = self._problem(
                 kernel, loss, features, solver, alpha, source, target, weight, memory, dtype, seed
             )
-            stream = Stream(problem, dtype, solver, solver.init(problem), [])
+            stream = Stream(problem, dtype, solver, solver.init(problem))
+            self.history_ = []
         problem = stream.problem.with_rows(source, target, weight, stream.dtype)
         state = stream.solver.absorb(problem, replace(stream.state, loss_sum=0.0, loss_rows=0))
         if self.alpha == "auto":
             problem = replace(problem, alpha=1.0 / state.total_weight)
         row = {
-            "epoch": len(stream.history) + 1,
+            "epoch": len(self.history_) + 1,
             "seconds": time.perf_counter() - begin,
             "objective": state.mean_loss,
             "rows": state.total_rows,
         }
         fit = Fit(
-            stream.solver.finish(problem, state), state, Result.STREAM, [*stream.history, row]
+            stream.solver.finish(problem, state), state, Result.STREAM, [*self.history_, row]
         )
         self._store(problem, stream.solver, fit)
         return self
@@ -510,7 +511,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             nothing = {"source": None, "weight": None, "operator": None, "start": None}
             rest = replace(problem, **nothing, target=problem.target[:0].copy())
             dtype = problem.operator.dtype
-            self._stream = Stream(rest, dtype, solver, fit.state, fit.history)
+            self._stream = Stream(rest, dtype, solver, fit.state)
         elif self.warm_start or takes_more_rows(self):
             coef = problem.feature_coef(fit.state.coef)
             self._last_fit = problem.features, problem.kernel, n_columns, coef

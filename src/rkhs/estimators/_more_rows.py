@@ -1,6 +1,6 @@
 """Machines that take more rows: what they keep, and which can."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy as np
 from rkhs.features import FEATURES
 from rkhs.problem import Problem
 from rkhs.solvers import SOLVERS
+from rkhs.solvers._doubly_stochastic import StreamState
 
 
 @dataclass
@@ -21,15 +22,42 @@ class Stream:
     dtype : dtype
         Of features and coefficients.
     solver : Solver
-    state : State
-    history : list of dict
+    state : StreamState
     """
 
     problem: Problem
     dtype: np.dtype
     solver: Any
-    state: Any
-    history: list[dict]
+    state: StreamState
+
+    def record(self) -> dict:
+        """All of it as plain values, arrays and the library's own objects, for a model file."""
+        problem, state = self.problem, self.state
+        record = {name: getattr(problem, name) for name in _OF_PROBLEM}
+        record |= {"n_outputs": problem.target.shape[1], "dtype": np.dtype(self.dtype).name}
+        record["solver"] = self.solver
+        names = [field.name for field in fields(state) if field.name != "deadline"]
+        return record | {"state": {name: getattr(state, name) for name in names}}
+
+    @classmethod
+    def restored(cls, record: dict) -> "Stream":
+        """What `record` was made of; a ValueError if its parts do not fit each other."""
+        n_outputs, state = record["n_outputs"], StreamState(**record["state"])
+        n_blocks = len(state.edges) - 1
+        shape = (int(state.edges[-1]), 2, n_outputs)
+        shapes = state.coef.shape, state.iterate.shape, state.drift.shape
+        if shapes != (shape, shape, (n_blocks, n_outputs)):
+            raise ValueError("the shapes of its arrays do not agree")
+        nothing = {"source": None, "weight": None, "operator": None}
+        problem = Problem(
+            **{name: record[name] for name in _OF_PROBLEM},
+            **nothing,
+            target=np.empty((0, n_outputs)),
+        )
+        return cls(problem, np.dtype(record["dtype"]), record["solver"], state)
+
+
+_OF_PROBLEM = ("kernel", "loss", "features", "alpha", "seed", "memory", "n_jobs", "penalty")
 
 
 def streams(machine) -> bool:

@@ -145,7 +145,8 @@ class RandomBinning(FeatureMap):
         n_dense = int((~self.sparse_).sum())
         length = _TRAINING_ROWS
         if memory is not None:
-            length = int(np.clip(memory // 8 // (8 * n_dense + 100), 1024, _TRAINING_ROWS))
+            row_bytes = 8 * n_dense + 100 + 16 * _BLOCK  # with keys, of two blocks
+            length = int(np.clip(memory // 8 // row_bytes, 1024, _TRAINING_ROWS))
         held, keeping = 0, True
         for part in slices(len(source), length):
             columns = self._columns(source, part, n_jobs)
@@ -154,7 +155,8 @@ class RandomBinning(FeatureMap):
 
             def number(block, columns=columns, first=part.start == 0):
                 grids = np.arange(block.start, block.stop)
-                bins = [tables[g].add(self._keys(self.grid(g), columns)) for g in grids]
+                keys = self._keys(block, columns)
+                bins = [tables[g].add(row) for g, row in zip(grids, keys, strict=True)]
                 if first:
                     fullest = [np.bincount(b).max() for b in bins]
                     self.largest_cell_[block] = np.divide(fullest, len(columns.starts) - 1)
@@ -261,17 +263,20 @@ class RandomBinning(FeatureMap):
 
     def grid(self, index: int) -> Grid:
         """A grid, regenerated from the seed."""
-        cache = self.__dict__.setdefault("_grids", {})
         block, place = divmod(index, _BLOCK)
-        grids = cache.get(block)
+        return Grid(*(part[place] for part in self._block(block)))
+
+    def _block(self, number: int) -> Grid:
+        """A block of grids: arrays of shape (grids, columns)."""
+        cache = self.__dict__.setdefault("_grids", {})
+        grids = cache.get(number)
         if grids is None:
-            grids = self._new_grids(block)
+            grids = self._new_grids(number)
             if 16 * self.n_features_in_ * _BLOCK * (len(cache) + 1) <= _CACHE_BYTES:
-                cache[block] = grids
-        return Grid(*(part[place] for part in grids))
+                cache[number] = grids
+        return grids
 
     def _new_grids(self, block: int) -> Grid:
-        """A block of grids: arrays of shape (grids, columns)."""
         n_columns = self.n_features_in_
         draw = IndependentDraw(self.seed_, block, _BLOCK)
         inverse = self.scale_ / self.kernel_.widths(draw, n_columns)
@@ -367,32 +372,24 @@ class RandomBinning(FeatureMap):
             order[tied] = rows[np.lexsort((hashes[rows], codes[rows]))]
         return order
 
-    def _keys(self, grid: Grid, columns: Columns) -> np.ndarray:
+    def _keys(self, block: slice, columns: Columns) -> np.ndarray:
+        """Keys of rows in the grids of a block, (grids, rows)."""
         from rkhs.compute import _bin_loops
 
+        grids = Grid(*(p[: block.stop - block.start] for p in self._block(block.start // _BLOCK)))
         dense = ~self.sparse_
-        inverse, offset, first, second = (part[dense] for part in grid)
-        lowest = _bins_of(columns.low, inverse, offset)
-        differs = lowest != _bins_of(columns.high, inverse, offset)
-        same = lowest[~differs].astype(np.uint32)
-        keys = np.empty(len(columns.starts) - 1, np.uint64)
+        keys = np.empty((len(grids.offset), len(columns.starts) - 1), np.uint64)
         _bin_loops.grid_keys(
-            columns.values if differs.all() else columns.values[differs],
-            inverse[differs],
-            offset[differs],
-            first[differs],
-            second[differs],
-            (same * first[~differs]).sum(dtype=np.uint32),
-            (same * second[~differs]).sum(dtype=np.uint32),
-            keys,
+            columns.values, columns.low, columns.high, *(part[:, dense] for part in grids), keys
         )
         if len(columns.item_column):
-            c = columns.item_column
-            bins = _bins_of(columns.item_value, grid.inverse_width[c], grid.offset[c])
-            usual = np.floor(grid.offset[c]).astype(np.int32)
-            wide = grid.first[c].astype(np.uint64) << np.uint64(32) | grid.second[c]
+            inverse, offset, first, second = (part[:, columns.item_column] for part in grids)
+            bins = np.floor(columns.item_value * inverse + offset).astype(np.int32)
+            usual = np.floor(offset).astype(np.int32)
+            wide = first.astype(np.uint64) << np.uint64(32) | second
             contribution = (bins - usual).astype(np.uint64) * (wide * _ODD)
-            _bin_loops.add_entries(keys, columns.starts, columns.entries, contribution)
+            for row, part in zip(keys, contribution, strict=True):
+                _bin_loops.add_entries(row, columns.starts, columns.entries, part)
         return keys
 
     def _table(self, grid: int) -> BinTable:
@@ -407,8 +404,11 @@ class RandomBinning(FeatureMap):
 
         def look_up(block):
             grids = np.arange(block.start, block.stop)
-            bins = [self._table(g).find(self._keys(self.grid(g), columns)) for g in grids]
-            return BinBlock(grids, np.stack(bins), complete=False)
+            keys = self._keys(block, columns)
+            bins = np.empty(keys.shape, np.uint32)
+            for g, row, numbers in zip(grids, keys, bins, strict=True):
+                self._table(g).find(row, numbers)
+            return BinBlock(grids, bins, complete=False)
 
         blocks = slices(self.n_grids, _BLOCK)
         for group in slices(len(blocks), _FOUND_GRIDS // _BLOCK):
@@ -492,10 +492,6 @@ def _distinct(column, value):
     ):
         return numbers, kept
     return order.astype(np.uint32), order  # two of them share a hash: none is merged
-
-
-def _bins_of(values, inverse_width, offset):
-    return np.floor(values * inverse_width + offset).astype(np.int32)
 
 
 def _packed(grids, bins):

@@ -3,7 +3,7 @@
 from rkhs.search._leave_one_out import LeaveOneOut
 from rkhs.search._mapped import learn_mapped_kernel, mapped_bytes
 from rkhs.search._metric import Metric, gradient_outer_product, learn_metric
-from rkhs.search._scales import Scales, learn_scales
+from rkhs.search._scales import Scales, learn_scales, refine_scales
 from rkhs.search._search import Choice, learn_kernel, search, search_bytes, unsearched
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "learn_metric",
     "learn_scales",
     "mapped_bytes",
+    "refine_scales",
     "search",
     "search_bytes",
     "unsearched",

@@ -49,7 +49,7 @@ class LeaveOneOut:
         self._slope = np.empty((n_rows, n_rows), np.float32)
         self._buffers = np.empty((2, n_rows * n_rows))
 
-    def __call__(self, parameters, X, target, weight) -> tuple[float, np.ndarray]:
+    def __call__(self, parameters, X, target, weight, judged=None) -> tuple[float, np.ndarray]:
         """Error and gradient on a sample of rows.
 
         Parameters
@@ -61,15 +61,18 @@ class LeaveOneOut:
         target : array of shape (n_rows, outputs)
         weight : array of shape (n_rows,)
             Positive.
+        judged : array of shape (n_rows,), optional
+            What a row's error counts, if not its weight; zero for those not to judge by.
         """
         with single_threaded_blas:
-            return self._evaluate(parameters, X, target, weight)
+            judged = weight if judged is None else judged
+            return self._evaluate(parameters, X, target, weight, judged / judged.sum())
 
-    def _evaluate(self, parameters, X, target, weight):
+    def _evaluate(self, parameters, X, target, weight, share):
         from rkhs.compute import _pair_loops
 
         X = np.ascontiguousarray(X.T, dtype=np.float32)
-        share, inverse_weight = weight / weight.sum(), weight.mean() / weight
+        inverse_weight = weight.mean() / weight
         inverse, noise = np.exp(-parameters[:-1]), np.exp(parameters[-1])
         metric, slope = self._metric, self._slope
         dtype = np.float32 if noise >= _ENOUGH_NOISE else np.float64

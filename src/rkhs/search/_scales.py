@@ -15,6 +15,7 @@ _NOISE = 0.1  # to start from, in variances of the target
 _WIDE = 150  # columns, above which few are tried alone
 _PAIRS = 2000  # of rows, that contributions are means over
 _NEGLIGIBLE = 0.01  # of the metric, that columns without effect may make up together
+_LOCAL_STEPS, _JUDGED = 40, 3  # of Adam on near rows, and one in how many of them that counts
 
 
 class Scales(NamedTuple):
@@ -88,11 +89,7 @@ def learn_scales(
     used = np.isfinite(start)
     if not (variance > 0 and used.any() and len(X) > 2):
         return Scales(start, _NOISE, 1.0, np.zeros(X.shape[1]))
-    # In units of the first scales, shifted: what follows is in float32.
-    shift = np.where(categorical, 0.0, np.median(X, axis=0))[used]
-    unit = np.where(categorical, 1.0, start)[used]
-    rows = ((X[:, used] - shift) / unit).astype(np.float32)
-    begin = np.append(np.log(start[used] / unit), np.log(_NOISE))
+    rows, unit, begin = _in_units(X, start, categorical, used)
     few = slice(0, _PAIRS)
     scales, error, noise = start, np.inf, _NOISE
     kept = np.arange(rows.shape[1])  # columns that are still in
@@ -126,6 +123,53 @@ def learn_scales(
     return Scales(scales, noise, error, contribution)
 
 
+def refine_scales(
+    kernel: StationaryKernel,
+    X,
+    target,
+    weight,
+    categorical,
+    n_jobs=None,
+    deadline: float = np.inf,
+) -> np.ndarray:
+    """Length scales for details, by leave-one-out errors among rows that are near each other.
+
+    Some rows of all say what matters at their density, which is that of a small table. A row's
+    nearest ones, few as they are, are as dense as the whole table; of them the nearest third is
+    judged, for the others lack neighbours.
+
+    Parameters
+    ----------
+    kernel : StationaryKernel
+        With the length scales to start from.
+    X, target, weight, categorical, n_jobs, deadline
+        As for `learn_scales`.
+    """
+    X, start = np.asarray(X, np.float64), np.asarray(kernel.length_scale, np.float64)
+    used = np.isfinite(start)
+    variance = float(np.average((target**2).sum(axis=1), weights=weight))
+    if not (variance > 0 and used.any() and len(X) > SAMPLE_ROWS):
+        return start
+    rows, unit, begin = _in_units(X, start, categorical, used)
+    losses = _Neighbourhoods(
+        kernel, rows, target / np.sqrt(variance), weight, categorical[used], n_jobs
+    )
+    found, error = _adam(losses, begin, deadline, _LOCAL_STEPS)
+    if not np.isfinite(error):
+        return start
+    scales = start.copy()
+    scales[used] = unit * np.exp(found[:-1])
+    return scales
+
+
+def _in_units(X, start, categorical, used):
+    """Used columns in units of the first scales, shifted, float32; the units; what to start from."""
+    shift = np.where(categorical, 0.0, np.median(X, axis=0))[used]
+    unit = np.where(categorical, 1.0, start)[used]
+    rows = ((X[:, used] - shift) / unit).astype(np.float32)
+    return rows, unit, np.append(np.log(start[used] / unit), np.log(_NOISE))
+
+
 class _Samples:
     """The leave-one-out error on some of the rows, others at each step."""
 
@@ -137,24 +181,44 @@ class _Samples:
 
     def __call__(self, parameters, step):
         """Means of error and gradient over the samples of a step."""
-        n_rows = len(self._data[0])
 
         def evaluate(sample):
-            first = (step * SAMPLES + sample) * self._size
-            here = (first + np.arange(self._size)) % n_rows
-            return self._losses[sample](parameters, *(part[here] for part in self._data))
+            return self._evaluate(parameters, step * SAMPLES + sample, self._losses[sample])
 
         # Samples of all rows there are would be the same.
-        samples = range(SAMPLES if n_rows > self._size else 1)
+        samples = range(SAMPLES if len(self._data[0]) > self._size else 1)
         errors, gradients = zip(*tile_map(evaluate, samples, self._n_jobs), strict=True)
         return np.mean(errors), np.mean(gradients, axis=0)
 
+    def _evaluate(self, parameters, number, loss):
+        here = (number * self._size + np.arange(self._size)) % len(self._data[0])
+        return loss(parameters, *(part[here] for part in self._data))
 
-def _adam(loss, start, deadline):
+
+class _Neighbourhoods(_Samples):
+    """The leave-one-out error around some of the rows, others at each step."""
+
+    def __init__(self, kernel, rows, target, weight, categorical, n_jobs):
+        super().__init__(kernel, rows, target, weight, categorical, n_jobs)
+        self._cap = np.where(categorical, 1.0, np.inf).astype(np.float32)
+        self._power = kernel.metric_power
+
+    def _evaluate(self, parameters, number, loss):
+        rows, target, weight = self._data
+        distance = np.minimum(np.abs(rows - rows[number % len(rows)]), self._cap)
+        distance = distance**self._power @ np.exp(-self._power * parameters[:-1])
+        here = np.argpartition(distance, self._size - 1)[: self._size]
+        here = here[np.argsort(distance[here], kind="stable")]
+        judged = weight[here] * (np.arange(self._size) < self._size // _JUDGED)
+        local = target[here] - np.average(target[here], axis=0, weights=weight[here])
+        return loss(parameters, rows[here], local, weight[here], judged)
+
+
+def _adam(loss, start, deadline, n_steps=STEPS):
     """Mean of the second half of the way (or the end of a shorter one), and the error there."""
     here, mean, square = start.copy(), np.zeros_like(start), np.zeros_like(start)
     kept, errors = [], []
-    for step in range(STEPS):
+    for step in range(n_steps):
         if time.perf_counter() > deadline:
             break
         error, gradient = loss(here, step)
@@ -164,9 +228,9 @@ def _adam(loss, start, deadline):
         mean += (1.0 - _DECAY) * (gradient - mean)
         square += (1.0 - _SQUARED_DECAY) * (gradient**2 - square)
         size = np.sqrt(square / (1.0 - _SQUARED_DECAY ** (step + 1))) + 1e-12
-        rate = _FIRST_RATE + (_LAST_RATE - _FIRST_RATE) * step / STEPS
+        rate = _FIRST_RATE + (_LAST_RATE - _FIRST_RATE) * step / n_steps
         here -= rate * mean / (1.0 - _DECAY ** (step + 1)) / size
-        if step >= STEPS // 2:
+        if step >= n_steps // 2:
             kept.append(here.copy())
         errors.append(error)
     if not errors:

@@ -14,7 +14,7 @@ from rkhs.kernels import Laplacian
 from rkhs.kernels._base import StationaryKernel
 from rkhs.losses import Loss, Softmax, SquaredError
 from rkhs.search._sample import distinct_rows
-from rkhs.search._scales import SAMPLE_ROWS, SAMPLES, STEPS, Scales, learn_scales
+from rkhs.search._scales import SAMPLE_ROWS, SAMPLES, STEPS, Scales, learn_scales, refine_scales
 from rkhs.search._tuning import (
     LANCZOS_STEPS,
     RIDGES,
@@ -37,6 +37,8 @@ _GRIDS = 512
 _TRIAL_CENTERS, _CENTERS, _FEWEST_CENTERS = 500, 1000, 200
 _ENTRIES = 4 * 10**7  # rows times centres: a fit multiplies with them some dozen times
 _WORTH = 0.99  # times the error without it, for a part or other scales to be taken
+MODE, FIRST = "half", 2.0
+_NEAR_ROWS = 20_000
 _MANY = 2  # times the rows of a trial
 _SHORTER = 0.997  # times the error of scales twice as long
 _PLAIN_ROWS = 1000  # that unlearnt scales come from
@@ -149,8 +151,25 @@ def _best_parts(source, task, scales, report, deadline, seed, memory, n_jobs):
     # What was learnt from few rows may miss what many rows tell: columns that seem not to count.
     half_way = _half_way(learnt, task, source.categorical)
     careful = _Best(half_way, report, deadline, name="RandomBinning half way")
-    if not careful.late:
+    if MODE != "refine" and not careful.late:
         _try_binning(careful, rest, seed, n_jobs, first=best.factor)
+    if MODE in ("refine", "both"):
+        near = slice(0, _NEAR_ROWS)
+        details = Laplacian(
+            refine_scales(
+                scaled(half_way, best.factor),
+                task.source[near],
+                rest.target[near],
+                task.weight[near],
+                source.categorical,
+                n_jobs,
+                deadline,
+            )
+        )
+        local = _Best(details, report, deadline, name="RandomBinning, scales of near rows")
+        _try_binning(local, rest, seed, n_jobs, first=FIRST)
+        if local.error < careful.error:
+            careful = local
     # More rows than the trial's tell more of such columns.
     many = len(source) > _MANY * len(task.source)
     if careful.error < (1.0 if many else _WORTH) * best.error:
