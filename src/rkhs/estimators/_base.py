@@ -372,7 +372,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
                 kernel, loss, features, solver, alpha, source, target, weight, memory, dtype, seed
             )
             stream = Stream(problem, dtype, solver, solver.init(problem))
-            self.history_ = []
+            self.history_: list[dict] = []
         problem = stream.problem.with_rows(source, target, weight, stream.dtype)
         state = stream.solver.absorb(problem, replace(stream.state, loss_sum=0.0, loss_rows=0))
         if self.alpha == "auto":
@@ -383,9 +383,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             "objective": state.mean_loss,
             "rows": state.total_rows,
         }
-        fit = Fit(
-            stream.solver.finish(problem, state), state, Result.STREAM, [*self.history_, row]
-        )
+        fit = Fit(stream.solver.finish(problem, state), state, Result.STREAM, [*self.history_, row])
         self._store(problem, stream.solver, fit)
         return self
 

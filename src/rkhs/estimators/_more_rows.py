@@ -48,12 +48,9 @@ class Stream:
         shapes = state.coef.shape, state.iterate.shape, state.drift.shape
         if shapes != (shape, shape, (n_blocks, n_outputs)):
             raise ValueError("the shapes of its arrays do not agree")
-        nothing = {"source": None, "weight": None, "operator": None}
-        problem = Problem(
-            **{name: record[name] for name in _OF_PROBLEM},
-            **nothing,
-            target=np.empty((0, n_outputs)),
-        )
+        parts: dict[str, Any] = {name: record[name] for name in _OF_PROBLEM}
+        parts |= {"source": None, "weight": None, "operator": None}
+        problem = Problem(**parts, target=np.empty((0, n_outputs)))
         return cls(problem, np.dtype(record["dtype"]), record["solver"], state)
 
 

@@ -377,11 +377,10 @@ class RandomBinning(FeatureMap):
         from rkhs.compute import _bin_loops
 
         grids = Grid(*(p[: block.stop - block.start] for p in self._block(block.start // _BLOCK)))
-        dense = ~self.sparse_
-        keys = np.empty((len(grids.offset), len(columns.starts) - 1), np.uint64)
-        _bin_loops.grid_keys(
-            columns.values, columns.low, columns.high, *(part[:, dense] for part in grids), keys
-        )
+        inverse, offset, first, second = (part[:, ~self.sparse_] for part in grids)
+        keys = np.empty((len(offset), len(columns.starts) - 1), np.uint64)
+        values, low, high = columns.values, columns.low, columns.high
+        _bin_loops.grid_keys(values, low, high, inverse, offset, first, second, keys)
         if len(columns.item_column):
             inverse, offset, first, second = (part[:, columns.item_column] for part in grids)
             bins = np.floor(columns.item_value * inverse + offset).astype(np.int32)

@@ -15,7 +15,8 @@ _NOISE = 0.1  # to start from, in variances of the target
 _WIDE = 150  # columns, above which few are tried alone
 _PAIRS = 2000  # of rows, that contributions are means over
 _NEGLIGIBLE = 0.01  # of the metric, that columns without effect may make up together
-_LOCAL_STEPS, _JUDGED = 40, 3  # of Adam on near rows, and one in how many of them that counts
+LOCAL_STEPS, LOCAL_ROWS = 120, 400  # of Adam on near rows, and how many of them
+_JUDGED = 3  # one in so many of them counts
 
 
 class Scales(NamedTuple):
@@ -100,11 +101,12 @@ def learn_scales(
             target / np.sqrt(variance),
             weight,
             categorical[used][kept],
+            SAMPLE_ROWS,
             n_jobs,
         )
         # With fewer columns each bears a shorter scale: distances stay as they are.
         shorter = np.log(len(kept) / rows.shape[1]) / kernel.metric_power
-        found, lower = _adam(losses, np.append(begin[kept] + shorter, begin[-1]), deadline)
+        found, lower = _adam(losses, np.append(begin[kept] + shorter, begin[-1]), STEPS, deadline)
         if not lower < error:
             break
         error, noise = lower, float(np.exp(found[-1]))
@@ -148,13 +150,13 @@ def refine_scales(
     X, start = np.asarray(X, np.float64), np.asarray(kernel.length_scale, np.float64)
     used = np.isfinite(start)
     variance = float(np.average((target**2).sum(axis=1), weights=weight))
-    if not (variance > 0 and used.any() and len(X) > SAMPLE_ROWS):
+    if not (variance > 0 and used.any() and len(X) > LOCAL_ROWS):
         return start
     rows, unit, begin = _in_units(X, start, categorical, used)
     losses = _Neighbourhoods(
-        kernel, rows, target / np.sqrt(variance), weight, categorical[used], n_jobs
+        kernel, rows, target / np.sqrt(variance), weight, categorical[used], LOCAL_ROWS, n_jobs
     )
-    found, error = _adam(losses, begin, deadline, _LOCAL_STEPS)
+    found, error = _adam(losses, begin, LOCAL_STEPS, deadline)
     if not np.isfinite(error):
         return start
     scales = start.copy()
@@ -163,7 +165,7 @@ def refine_scales(
 
 
 def _in_units(X, start, categorical, used):
-    """Used columns in units of the first scales, shifted, float32; the units; what to start from."""
+    """Used columns in units of the first scales, float32; these; and parameters to start from."""
     shift = np.where(categorical, 0.0, np.median(X, axis=0))[used]
     unit = np.where(categorical, 1.0, start)[used]
     rows = ((X[:, used] - shift) / unit).astype(np.float32)
@@ -173,9 +175,9 @@ def _in_units(X, start, categorical, used):
 class _Samples:
     """The leave-one-out error on some of the rows, others at each step."""
 
-    def __init__(self, kernel, rows, target, weight, categorical, n_jobs):
+    def __init__(self, kernel, rows, target, weight, categorical, size, n_jobs):
         self._data = rows, target, weight
-        self._size = min(SAMPLE_ROWS, len(rows))
+        self._size = min(size, len(rows))
         self._losses = [LeaveOneOut(kernel, categorical, self._size) for _ in range(SAMPLES)]
         self._n_jobs = n_jobs
 
@@ -198,8 +200,8 @@ class _Samples:
 class _Neighbourhoods(_Samples):
     """The leave-one-out error around some of the rows, others at each step."""
 
-    def __init__(self, kernel, rows, target, weight, categorical, n_jobs):
-        super().__init__(kernel, rows, target, weight, categorical, n_jobs)
+    def __init__(self, kernel, rows, target, weight, categorical, size, n_jobs):
+        super().__init__(kernel, rows, target, weight, categorical, size, n_jobs)
         self._cap = np.where(categorical, 1.0, np.inf).astype(np.float32)
         self._power = kernel.metric_power
 
@@ -214,7 +216,7 @@ class _Neighbourhoods(_Samples):
         return loss(parameters, rows[here], local, weight[here], judged)
 
 
-def _adam(loss, start, deadline, n_steps=STEPS):
+def _adam(loss, start, n_steps, deadline):
     """Mean of the second half of the way (or the end of a shorter one), and the error there."""
     here, mean, square = start.copy(), np.zeros_like(start), np.zeros_like(start)
     kept, errors = [], []

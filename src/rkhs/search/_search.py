@@ -35,11 +35,10 @@ _TRIAL_GRIDS, _FEWEST_GRIDS = 128, 64
 _FEWEST_ROWS = 50  # that differ
 _GRIDS = 512
 _TRIAL_CENTERS, _CENTERS, _FEWEST_CENTERS = 500, 1000, 200
+_SCARCE, _MORE = 0.875, 3  # times the error of half as many; so many times as many then
 _ENTRIES = 4 * 10**7  # rows times centres: a fit multiplies with them some dozen times
-_WORTH = 0.99  # times the error without it, for a part or other scales to be taken
-MODE, FIRST = "half", 2.0
-_NEAR_ROWS = 20_000
-_MANY = 2  # times the rows of a trial
+_WORTH = 0.99  # times the error without them, for grids to be taken
+_NEAR_ROWS, _NEAR_NUMBERS = (2000, 20_000), 4 * 10**6  # among which near rows are found
 _SHORTER = 0.997  # times the error of scales twice as long
 _PLAIN_ROWS = 1000  # that unlearnt scales come from
 _LONGEST = 10.0  # times an unlearnt scale, for a column that seems not to count
@@ -116,7 +115,7 @@ def search(
         source, task, scales, report, begin + 2.0 * quarter, seed, memory, n_jobs
     )
     n_grids = _grid_count(found.best_kernel, source, task, memory, n_jobs)
-    n_centers = _center_count(source, task, memory)
+    n_centers = _center_count(source, task, memory, smooth is not None and smooth.scarce)
     solver: Solver = ConjugateGradient(tol=_TOL)
     ridge = found.ridge if smooth is None else smooth.ridge
     kernel = smooth.kernel if found.needless else found.best_kernel
@@ -140,7 +139,7 @@ def search(
 def _best_parts(source, task, scales, report, deadline, seed, memory, n_jobs):
     """Grids that have the lowest error, and the smooth part beside them, or None.
 
-    What costs more, shorter scales or a further part, must lower the error by more than its noise.
+    What costs more, shorter scales or grids at all, must lower the error by more than its noise.
     """
     learnt = Laplacian(scales.length_scale)
     best, smooth = _Best(learnt, report, deadline), None
@@ -148,37 +147,16 @@ def _best_parts(source, task, scales, report, deadline, seed, memory, n_jobs):
         smooth = _smooth_part(best, task, source.categorical, seed, n_jobs)
     rest = task if smooth is None else smooth.rest(task)
     _try_binning(best, rest, seed, n_jobs, first=1.0 if smooth is None else 0.5)
-    # What was learnt from few rows may miss what many rows tell: columns that seem not to count.
-    half_way = _half_way(learnt, task, source.categorical)
-    careful = _Best(half_way, report, deadline, name="RandomBinning half way")
-    if MODE != "refine" and not careful.late:
-        _try_binning(careful, rest, seed, n_jobs, first=best.factor)
-    if MODE in ("refine", "both"):
-        near = slice(0, _NEAR_ROWS)
-        details = Laplacian(
-            refine_scales(
-                scaled(half_way, best.factor),
-                task.source[near],
-                rest.target[near],
-                task.weight[near],
-                source.categorical,
-                n_jobs,
-                deadline,
-            )
-        )
-        local = _Best(details, report, deadline, name="RandomBinning, scales of near rows")
-        _try_binning(local, rest, seed, n_jobs, first=FIRST)
-        if local.error < careful.error:
-            careful = local
-    # More rows than the trial's tell more of such columns.
-    many = len(source) > _MANY * len(task.source)
-    if careful.error < (1.0 if many else _WORTH) * best.error:
-        best = careful
-    if smooth is not None and not best.late:  # perhaps grids alone do as well
-        alone = _Best(best.kernel, report, deadline, name="RandomBinning alone")
-        _try_binning(alone, task, seed, n_jobs, first=2.0 * best.factor)
-        if alone.error < best.error:
-            best, smooth = alone, None
+    if not best.late:
+        # A sample of all rows knows little of details: those that are near each other tell more.
+        start = scaled(_half_way(learnt, task, source.categorical), best.factor)
+        near = slice(0, _near_size(source))
+        rows = task.source[near], rest.target[near], task.weight[near]
+        details = refine_scales(start, *rows, source.categorical, n_jobs, deadline)
+        local = _Best(Laplacian(details), report, deadline, "RandomBinning, scales of near rows")
+        _try_binning(local, rest, seed, n_jobs)
+        if local.error < best.error:
+            best = local
     best.needless = smooth is not None and not best.error < _WORTH * smooth.error
     return best, smooth
 
@@ -226,10 +204,11 @@ def _grid_count(kernel, source, task, memory, n_jobs) -> int:
     return int(np.clip(most, _FEWEST_GRIDS, _GRIDS))
 
 
-def _center_count(source, task, memory) -> int:
+def _center_count(source, task, memory, scarce=False) -> int:
     """Centres of a smooth part that a trial and a fit can afford; none if they are too few."""
-    most = min(_ENTRIES, memory // 32)
-    count = int(min(_CENTERS, len(task.source), most // len(source)))
+    more = _MORE if scarce else 1
+    most = min(more * _ENTRIES, memory // 32)
+    count = int(min(more * _CENTERS, len(task.source), most // len(source)))
     affordable = count >= _FEWEST_CENTERS and _TRIAL_CENTERS * len(task.source) <= most
     return count if affordable else 0
 
@@ -323,6 +302,7 @@ class _Smooth:
     ridge: float
     fitted: np.ndarray
     predicted: np.ndarray
+    scarce: bool  # if the error falls much with more centres
 
     def rest(self, task: Task) -> Task:
         return task._replace(
@@ -336,10 +316,16 @@ def _smooth_part(found, task, categorical, seed, n_jobs) -> _Smooth | None:
     if not np.isfinite(scale).any():
         return None
     kernel = Laplacian(scale)
-    trial = Nystrom(min(_TRIAL_CENTERS, len(task.source)), random_state=seed)
-    fit = best_dense_ridge(task, kernel, trial, RIDGES, n_jobs)
-    found.note("Nystrom", 1.0, fit.loss, fit.ridge)
-    return _Smooth(kernel, fit.loss, fit.ridge, fit.fitted, fit.predicted)
+    count = min(_TRIAL_CENTERS, len(task.source))
+    half, fit = (
+        best_dense_ridge(task, kernel, Nystrom(n, random_state=seed), RIDGES, n_jobs)
+        for n in (count // 2, count)
+    )
+    found.note(f"Nystrom({count})", 1.0, fit.loss, fit.ridge)
+    scarce = fit.loss < _SCARCE * half.loss
+    if scarce:
+        found.report.append(f"half as many centres: {half.loss:.4g}; so the model gets more")
+    return _Smooth(kernel, fit.loss, fit.ridge, fit.fitted, fit.predicted, scarce)
 
 
 def _try_binning(found, task, seed, n_jobs, ridges=_GRID_RIDGES, first=1.0):
@@ -376,7 +362,7 @@ def unsearched(source: RowSource, weight, seed: int, reason: str) -> Choice:
 def search_bytes(source: RowSource, n_outputs: int = 1) -> int:
     """Memory that a search takes: rows to learn from, kernel matrices, bins of the trials."""
     n_rows, n_columns = source.shape
-    sample = 20 * n_columns * _sample_size(source)
+    sample = 20 * n_columns * max(_sample_size(source), 2 * _near_size(source))
     matrices = 24 * SAMPLES * min(n_rows, SAMPLE_ROWS) ** 2
     numbers = _TRIAL_GRIDS + n_columns + 2 * LANCZOS_STEPS * n_outputs
     trial = 4 * min(n_rows, _trial_size(source, n_outputs)) * numbers
@@ -392,6 +378,10 @@ def _trial_size(source, n_outputs):
 def _sample_size(source):
     most = max(SAMPLE_ROWS, _SAMPLED // source.shape[1])
     return min(len(source), STEPS * SAMPLES * SAMPLE_ROWS, most)
+
+
+def _near_size(source):
+    return int(np.clip(_NEAR_NUMBERS // source.shape[1], *_NEAR_ROWS))
 
 
 def _scales_line(scales: Scales, n_rows: int) -> str:
