@@ -59,7 +59,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         After a search, or with a kernel that learns: how much the function changes, in the
         mean square, when the values of a column change rows, as a share of all columns.
     length_scale_ : array of shape (n_prepared,)
-        The same: of each prepared column, up to a common factor; infinite if it does not count.
+        The same: of each prepared column, of the grids if there are any; infinite if it does
+        not count.
     summary_ : str
         The same: what was tried and found.
     preparation_ : Preparation or None

@@ -119,9 +119,7 @@ def learn_scales(
         kept = np.sort(kept[best[: max(_WIDE // 2, len(kept) // 8)]])
     if not np.isfinite(error):
         return Scales(start, _NOISE, 1.0, np.zeros(X.shape[1]))
-    order = np.argsort(contribution, kind="stable")
-    share = np.cumsum(contribution[order]) / max(contribution.sum(), np.finfo(float).tiny)
-    scales[order[share < _NEGLIGIBLE]] = np.inf
+    scales[_negligible(contribution)] = np.inf
     return Scales(scales, noise, error, contribution)
 
 
@@ -159,8 +157,10 @@ def refine_scales(
     found, error = _adam(losses, begin, LOCAL_STEPS, deadline)
     if not np.isfinite(error):
         return start
-    scales = start.copy()
+    scales, few = start.copy(), slice(0, _PAIRS)
     scales[used] = unit * np.exp(found[:-1])
+    contribution = _contributions(kernel, X[few], weight[few], scales, categorical)
+    scales[_negligible(contribution)] = np.inf
     return scales
 
 
@@ -238,6 +238,13 @@ def _adam(loss, start, n_steps, deadline):
     if not errors:
         return start, np.inf
     return np.mean(kept or [here], axis=0), float(np.mean(errors[-len(kept) or -1 :]))
+
+
+def _negligible(contribution):
+    """Numbers of the columns that hardly count, all of them together."""
+    order = np.argsort(contribution, kind="stable")
+    share = np.cumsum(contribution[order]) / max(contribution.sum(), np.finfo(float).tiny)
+    return order[share < _NEGLIGIBLE]
 
 
 def _contributions(kernel, X, weight, scales, categorical):
