@@ -464,6 +464,39 @@ def test_forged_header_is_refused(change, reason, path):
         rkhs.load(path)
 
 
+def stream_of(header):
+    return next(o["params"] for o in header["objects"] if o["class"] == "Stream")
+
+
+def state_of(header):
+    return {pair[0]: pair for pair in stream_of(header)["state"]["dict"]}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda h: h["objects"][-1]["attributes"].update(_stream=5),
+        lambda h: stream_of(h).update(n_outputs=2),
+        lambda h: stream_of(h).update(solver="dsg"),
+        lambda h: stream_of(h).update(kernel=None),
+        lambda h: stream_of(h).update(features=None),
+        lambda h: stream_of(h).update(dtype="object"),
+        lambda h: stream_of(h).pop("seed"),
+        lambda h: state_of(h)["count"].__setitem__(1, -1),
+        lambda h: state_of(h)["scale"].__setitem__(1, {"float": "nan"}),
+        lambda h: state_of(h)["waiting"].__setitem__(1, 5),
+        lambda h: state_of(h)["coef"].__setitem__(1, state_of(h)["drift"][1]),
+    ],
+)
+def test_forged_stream_is_refused(change, path):
+    model = KernelRegressor(solver="dsg", random_state=0).partial_fit(X, Y)
+    forge(model, path, lambda header: None)
+    rkhs.load(path).partial_fit(X, Y)
+    forge(model, path, change)
+    with refused(path, "stream|shapes|make no sense"):
+        rkhs.load(path)
+
+
 def test_forging_alone_is_not_what_is_refused(path):
     forge(KernelRegressor().fit(X, Y), path, lambda header: None)
     assert rkhs.load(path).solver_.tol == Exact().tol

@@ -89,8 +89,10 @@ def save(estimator, path) -> None:
 
     Notes
     -----
-    Predictions of the loaded model are the same to the bit, and a stream goes on by
-    `partial_fit` where it stood. What a file does not hold:
+    Predictions of the loaded model are the same to the bit. After a solver of streams, by `fit` or
+    `partial_fit`, the file also says where the stream stood: the solver's own coefficients, and
+    those rows that wait for a batch to be full. `partial_fit` goes on from there. What a file does
+    not hold:
 
     - random features: their law and seed are saved, never a matrix of frequencies;
     - a feature map that predicting does not need. The function of an estimator on Nyström
@@ -396,6 +398,15 @@ def _check_model(model) -> None:
             raise ValueError("the shapes of its arrays do not agree")
         n_columns = len(preparation.origin_)
     _check_expansion(model.expansion_, n_columns)
+    stream = getattr(model, "_stream", None)
+    if stream is not None:
+        if not isinstance(stream, Stream):
+            raise ValueError("it has a stream that is none")
+        features: Any = stream.problem.features
+        _check_model(features)
+        n_outputs = stream.problem.target.shape[1]
+        if (features.n_features_in_, n_outputs) != (n_columns, model.expansion_.coef.shape[1]):
+            raise ValueError("the shapes of its arrays do not agree")
 
 
 def _check_expansion(expansion, n_columns) -> None:

@@ -136,6 +136,28 @@ def test_a_model_from_a_file_goes_on_to_the_bit(method, step, tmp_path):
     assert again._stream.state.count == model._stream.state.count
 
 
+def test_files_hold_streams_that_began_with_a_fit_or_have_several_outputs(tmp_path):
+    both = np.stack([y, y**2], axis=1)
+    model = regressor("udsg").fit(X[:2000], both[:2000])
+    assert model._stream.state.waiting is None
+    rkhs.save(model, tmp_path / "model")
+    again = rkhs.load(tmp_path / "model")
+    for each in (model, again):
+        each.partial_fit(X[2000:], both[2000:])
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+def test_a_new_class_may_come_after_loading(tmp_path):
+    codes = (y > 0).astype(int)
+    model = KernelClassifier(solver=DSG(batch_size=300), random_state=0)
+    model.partial_fit(X[:1000], codes[:1000])
+    rkhs.save(model, tmp_path / "model")
+    again = rkhs.load(tmp_path / "model")
+    for each in (model, again):
+        each.partial_fit(X[1000:], np.where(y[1000:] > 1, 2, codes[1000:]))
+    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+
+
 def test_a_model_of_another_solver_does_not_go_on():
     model = regressor("sgd").fit(X, y).set_params(solver="dsg")
     with pytest.raises(ValueError, match="another solver"):

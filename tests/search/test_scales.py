@@ -91,3 +91,18 @@ def test_refined_scales_keep_units_and_columns_that_do_not_count():
     unit = np.array([1e-6, 1.0, 1e3, 50.0, 1e8, 1.0])
     moved = refine_scales(Laplacian(start * unit), X * unit + unit, 7 * y, weight, none)
     np.testing.assert_allclose(moved / unit, plain, rtol=1e-2)
+
+
+def test_refined_scales_of_codes_weights_and_outputs_do_not_depend_on_threads():
+    X, y = friedman(1500, 0)
+    code = np.random.default_rng(1).integers(0, 3, len(X))
+    X = np.column_stack([X, code, np.random.default_rng(2).integers(0, 3, len(X))])
+    y = np.hstack([y + 5.0 * (code == 1)[:, None], y])
+    categorical = np.arange(7) > 4
+    weight = np.random.default_rng(3).integers(1, 4, len(X)).astype(float)
+    start = Laplacian(np.ones(7))
+    one, two = (refine_scales(start, X, y, weight, categorical, n_jobs=n) for n in (1, 2))
+    np.testing.assert_array_equal(one, two)
+    assert one[5] < 0.5 * one[6]  # codes that count, and codes that do not
+    late = refine_scales(start, X, y, weight, categorical, deadline=0.0)
+    np.testing.assert_array_equal(late, start.length_scale)

@@ -348,7 +348,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         if hasattr(self, "expansion_"):
             raise ValueError(
                 "This model does not know where its stream stood: it was fitted by another "
-                "solver. Use clone() for a new one."
+                "solver, or saved by an earlier rkhs. Use clone() for a new one."
             )
         return False
 

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 
 from rkhs.features import FEATURES
+from rkhs.kernels import Kernel
+from rkhs.losses import Loss
 from rkhs.problem import Problem
 from rkhs.solvers import SOLVERS
 from rkhs.solvers._doubly_stochastic import StreamState
@@ -43,15 +45,32 @@ class Stream:
     def restored(cls, record: dict) -> "Stream":
         """What `record` was made of; a ValueError if its parts do not fit each other."""
         n_outputs, state = record["n_outputs"], StreamState(**record["state"])
-        n_blocks = len(state.edges) - 1
-        shape = (int(state.edges[-1]), 2, n_outputs)
+        n_columns, solver = record["features"].n_features_in_, record["solver"]
+        edges, waiting = np.asarray(state.edges), state.waiting or (np.empty((0, n_columns)),) * 3
+        shape, n_waiting = (int(edges[-1]), 2, n_outputs), len(waiting[0])
         shapes = state.coef.shape, state.iterate.shape, state.drift.shape
-        if shapes != (shape, shape, (n_blocks, n_outputs)):
-            raise ValueError("the shapes of its arrays do not agree")
+        counters = state.count, state.reused, state.rows_seen, state.epoch, state.loss_rows
+        numbers = state.scale, state.weight_seen, state.loss_sum, state.first_length
+        if not (
+            shapes == (shape, shape, (len(edges) - 1, n_outputs))
+            and edges.dtype.kind == "i"
+            and edges[0] == 0
+            and (np.diff(edges) > 0).all()
+            and all(type(value) is int and value >= 0 for value in counters)
+            and np.isfinite([*numbers, state.largest_slope, state.spread]).all()
+            and isinstance(record["kernel"], Kernel)
+            and isinstance(record["loss"], Loss)
+            and getattr(solver, "streams", False)
+            and record["dtype"] in ("float32", "float64")
+            and waiting[0].shape == (n_waiting, n_columns)
+            and (not n_waiting or waiting[1].shape == (n_waiting, n_outputs))
+            and (not n_waiting or waiting[2].shape == (n_waiting,))
+        ):
+            raise ValueError("the parts of its stream do not fit each other")
         parts: dict[str, Any] = {name: record[name] for name in _OF_PROBLEM}
         parts |= {"source": None, "weight": None, "operator": None}
         problem = Problem(**parts, target=np.empty((0, n_outputs)))
-        return cls(problem, np.dtype(record["dtype"]), record["solver"], state)
+        return cls(problem, np.dtype(record["dtype"]), solver, state)
 
 
 _OF_PROBLEM = ("kernel", "loss", "features", "alpha", "seed", "memory", "n_jobs", "penalty")

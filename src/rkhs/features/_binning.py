@@ -21,6 +21,7 @@ from rkhs.operators import BinBlock, BinnedOperator
 
 _BLOCK = 8  # grids that one thread works on at a time
 _TRAINING_ROWS = 2**20  # embedded at a time while the grids' tables are built
+_MANY_ROWS = 2**17  # whose keys are computed for one grid at a time
 _LARGEST = 1e3  # of a coordinate, in units of the sample's largest deviation
 _FAR = 100.0  # beyond which new rows need units of their own
 _LARGEST_WIDTHS = 1e4  # of a unit if most rows lie within: the few that do not may be clipped
@@ -145,8 +146,7 @@ class RandomBinning(FeatureMap):
         n_dense = int((~self.sparse_).sum())
         length = _TRAINING_ROWS
         if memory is not None:
-            row_bytes = 8 * n_dense + 100 + 16 * _BLOCK  # with keys, of two blocks
-            length = int(np.clip(memory // 8 // row_bytes, 1024, _TRAINING_ROWS))
+            length = int(np.clip(memory // 8 // (8 * n_dense + 100), 1024, _TRAINING_ROWS))
         held, keeping = 0, True
         for part in slices(len(source), length):
             columns = self._columns(source, part, n_jobs)
@@ -155,8 +155,12 @@ class RandomBinning(FeatureMap):
 
             def number(block, columns=columns, first=part.start == 0):
                 grids = np.arange(block.start, block.stop)
-                keys = self._keys(block, columns)
-                bins = [tables[g].add(row) for g, row in zip(grids, keys, strict=True)]
+                at_once = _BLOCK if len(columns.starts) <= _MANY_ROWS else 1
+                bins = [
+                    table.add(row)
+                    for some in _cut(block, at_once)
+                    for table, row in zip(tables[some], self._keys(some, columns), strict=True)
+                ]
                 if first:
                     fullest = [np.bincount(b).max() for b in bins]
                     self.largest_cell_[block] = np.divide(fullest, len(columns.starts) - 1)
@@ -372,23 +376,24 @@ class RandomBinning(FeatureMap):
             order[tied] = rows[np.lexsort((hashes[rows], codes[rows]))]
         return order
 
-    def _keys(self, block: slice, columns: Columns) -> np.ndarray:
-        """Keys of rows in the grids of a block, (grids, rows)."""
+    def _keys(self, grids: slice, columns: Columns) -> np.ndarray:
+        """Keys of rows in some grids of one block, (grids, rows)."""
         from rkhs.compute import _bin_loops
 
-        grids = Grid(*(p[: block.stop - block.start] for p in self._block(block.start // _BLOCK)))
-        inverse, offset, first, second = (part[:, ~self.sparse_] for part in grids)
-        keys = np.empty((len(offset), len(columns.starts) - 1), np.uint64)
+        block, first = divmod(grids.start, _BLOCK)
+        parts = [part[first : first + grids.stop - grids.start] for part in self._block(block)]
+        keys = np.empty((len(parts[0]), len(columns.starts) - 1), np.uint64)
+        inverse, offset, one, other = (np.ascontiguousarray(p[:, ~self.sparse_]) for p in parts)
         values, low, high = columns.values, columns.low, columns.high
-        _bin_loops.grid_keys(values, low, high, inverse, offset, first, second, keys)
-        if len(columns.item_column):
-            inverse, offset, first, second = (part[:, columns.item_column] for part in grids)
-            bins = np.floor(columns.item_value * inverse + offset).astype(np.int32)
-            usual = np.floor(offset).astype(np.int32)
-            wide = first.astype(np.uint64) << np.uint64(32) | second
-            contribution = (bins - usual).astype(np.uint64) * (wide * _ODD)
-            for row, part in zip(keys, contribution, strict=True):
-                _bin_loops.add_entries(row, columns.starts, columns.entries, part)
+        _bin_loops.grid_keys(values, low, high, inverse, offset, one, other, keys)
+        c = columns.item_column
+        if len(c):  # grid by grid: there may be far more items than rows
+            for row, inverse, offset, one, other in zip(keys, *parts, strict=True):
+                bins = np.floor(columns.item_value * inverse[c] + offset[c]).astype(np.int32)
+                usual = np.floor(offset[c]).astype(np.int32)
+                wide = one[c].astype(np.uint64) << np.uint64(32) | other[c]
+                contribution = (bins - usual).astype(np.uint64) * (wide * _ODD)
+                _bin_loops.add_entries(row, columns.starts, columns.entries, contribution)
         return keys
 
     def _table(self, grid: int) -> BinTable:
@@ -467,6 +472,11 @@ def _sorted(columns: Columns, order) -> Columns:
         starts=starts,
         entries=columns.entries[place],
     )
+
+
+def _cut(part: slice, size: int) -> list[slice]:
+    starts = range(part.start, part.stop, size)
+    return [slice(start, min(start + size, part.stop)) for start in starts]
 
 
 def _within(part, tile):

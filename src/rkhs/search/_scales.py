@@ -15,7 +15,7 @@ _NOISE = 0.1  # to start from, in variances of the target
 _WIDE = 150  # columns, above which few are tried alone
 _PAIRS = 2000  # of rows, that contributions are means over
 _NEGLIGIBLE = 0.01  # of the metric, that columns without effect may make up together
-LOCAL_STEPS, LOCAL_ROWS = 120, 400  # of Adam on near rows, and how many of them
+_LOCAL_STEPS, _LOCAL_ROWS = 120, 400  # of Adam on near rows, and how many of them
 _JUDGED = 3  # one in so many of them counts
 
 
@@ -141,20 +141,25 @@ def refine_scales(
     Parameters
     ----------
     kernel : StationaryKernel
-        With the length scales to start from.
+        With the length scales to start from, one a column.
     X, target, weight, categorical, n_jobs, deadline
-        As for `learn_scales`.
+        As for `learn_scales`, none of the arrays optional.
+
+    Returns
+    -------
+    length_scale : array of shape (columns,)
+        Those of the kernel if there are too few rows to learn from, or nothing to learn.
     """
     X, start = np.asarray(X, np.float64), np.asarray(kernel.length_scale, np.float64)
     used = np.isfinite(start)
     variance = float(np.average((target**2).sum(axis=1), weights=weight))
-    if not (variance > 0 and used.any() and len(X) > LOCAL_ROWS):
+    if not (variance > 0 and used.any() and len(X) > _LOCAL_ROWS):
         return start
     rows, unit, begin = _in_units(X, start, categorical, used)
     losses = _Neighbourhoods(
-        kernel, rows, target / np.sqrt(variance), weight, categorical[used], LOCAL_ROWS, n_jobs
+        kernel, rows, target / np.sqrt(variance), weight, categorical[used], _LOCAL_ROWS, n_jobs
     )
-    found, error = _adam(losses, begin, LOCAL_STEPS, deadline)
+    found, error = _adam(losses, begin, _LOCAL_STEPS, deadline)
     if not np.isfinite(error):
         return start
     scales, few = start.copy(), slice(0, _PAIRS)

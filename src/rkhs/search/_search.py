@@ -38,7 +38,7 @@ _TRIAL_CENTERS, _CENTERS, _FEWEST_CENTERS = 500, 1000, 200
 _SCARCE, _MORE = 0.875, 3  # times the error of half as many; so many times as many then
 _ENTRIES = 4 * 10**7  # rows times centres: a fit multiplies with them some dozen times
 _WORTH = 0.99  # times the error without them, for grids to be taken
-_NEAR_ROWS, _NEAR_NUMBERS = (2000, 20_000), 4 * 10**6  # among which near rows are found
+_NEAR_ROWS, _NEAR_NUMBERS = (600, 20_000), 4 * 10**6  # among which near rows are found
 _SHORTER = 0.997  # times the error of scales twice as long
 _PLAIN_ROWS = 1000  # that unlearnt scales come from
 _LONGEST = 10.0  # times an unlearnt scale, for a column that seems not to count
@@ -154,7 +154,8 @@ def _best_parts(source, task, scales, report, deadline, seed, memory, n_jobs):
         rows = task.source[near], rest.target[near], task.weight[near]
         details = refine_scales(start, *rows, source.categorical, n_jobs, deadline)
         local = _Best(Laplacian(details), report, deadline, "RandomBinning, scales of near rows")
-        _try_binning(local, rest, seed, n_jobs)
+        if not local.late:
+            _try_binning(local, rest, seed, n_jobs)
         if local.error < best.error:
             best = local
     best.needless = smooth is not None and not best.error < _WORTH * smooth.error
@@ -381,7 +382,7 @@ def _sample_size(source):
 
 
 def _near_size(source):
-    return int(np.clip(_NEAR_NUMBERS // source.shape[1], *_NEAR_ROWS))
+    return min(len(source), int(np.clip(_NEAR_NUMBERS // source.shape[1], *_NEAR_ROWS)))
 
 
 def _scales_line(scales: Scales, n_rows: int) -> str:

@@ -231,7 +231,7 @@ class DSG(Solver):
         while True:
             waiting = 0 if state.waiting is None else len(state.waiting[0])
             size = self._batch_rows(state.rows_seen)
-            stop = position + size - waiting
+            stop = position + max(0, size - waiting)
             if stop > n_rows:
                 break
             if order is not None and n_rows - stop < size // 2:
