@@ -196,95 +196,55 @@ def gather_columns(tile, columns, first, out):
 
 @_fast
 def times_few(tile, vectors, out):
-    # out += tile @ vectors.T with a few vectors, in their precision. Four rows by up to three
-    # vectors: as many sums as there are registers, so that each number read serves several.
+    # out += tile @ vectors.T with a few vectors, in their precision. Four rows by three vectors:
+    # as many sums as there are registers, so that each number that is read serves several. Row by
+    # row: sums of one vector next to each other would become the wrong vector instructions.
     n_rows, n_vectors = tile.shape[0], vectors.shape[0]
-    fours = n_rows - n_rows % 4
+    fours, threes = n_rows - n_rows % 4, n_vectors - n_vectors % 3
+    zero = vectors.dtype.type(0.0)
     for i in range(0, fours, 4):
-        c = 0
-        while c < n_vectors:
-            left = n_vectors - c
-            if left == 3 or left > 4:
-                _four_by_three(tile, i, vectors, c, out)
-                c += 3
-            elif left > 1:
-                _four_by_two(tile, i, vectors, c, out)
-                c += 2
-            else:
-                _four_by_one(tile, i, vectors, c, out)
-                c += 1
+        r0, r1, r2, r3 = tile[i], tile[i + 1], tile[i + 2], tile[i + 3]
+        for c in range(0, threes, 3):
+            u, v, w = vectors[c], vectors[c + 1], vectors[c + 2]
+            u0, u1, u2, u3 = zero, zero, zero, zero
+            v0, v1, v2, v3 = zero, zero, zero, zero
+            w0, w1, w2, w3 = zero, zero, zero, zero
+            for j in range(r0.shape[0]):
+                u0 += r0[j] * u[j]
+                v0 += r0[j] * v[j]
+                w0 += r0[j] * w[j]
+                u1 += r1[j] * u[j]
+                v1 += r1[j] * v[j]
+                w1 += r1[j] * w[j]
+                u2 += r2[j] * u[j]
+                v2 += r2[j] * v[j]
+                w2 += r2[j] * w[j]
+                u3 += r3[j] * u[j]
+                v3 += r3[j] * v[j]
+                w3 += r3[j] * w[j]
+            _add_four(out, i, c, u0, u1, u2, u3)
+            _add_four(out, i, c + 1, v0, v1, v2, v3)
+            _add_four(out, i, c + 2, w0, w1, w2, w3)
+        for c in range(threes, n_vectors):
+            u = vectors[c]
+            u0, u1, u2, u3 = zero, zero, zero, zero
+            for j in range(r0.shape[0]):
+                u0 += r0[j] * u[j]
+                u1 += r1[j] * u[j]
+                u2 += r2[j] * u[j]
+                u3 += r3[j] * u[j]
+            _add_four(out, i, c, u0, u1, u2, u3)
     for i in range(fours, n_rows):
-        r = tile[i]
+        r0 = tile[i]
         for c in range(n_vectors):
-            w = vectors[c]
-            total = vectors.dtype.type(0.0)
-            for j in range(r.shape[0]):
-                total += r[j] * w[j]
-            out[i, c] += total
+            u = vectors[c]
+            u0 = zero
+            for j in range(r0.shape[0]):
+                u0 += r0[j] * u[j]
+            out[i, c] += u0
 
 
-@_fast
-def _four_by_three(tile, i, vectors, c, out):
-    r0, r1, r2, r3 = tile[i], tile[i + 1], tile[i + 2], tile[i + 3]
-    u, v, w = vectors[c], vectors[c + 1], vectors[c + 2]
-    zero = vectors.dtype.type(0.0)
-    u0, u1, u2, u3 = zero, zero, zero, zero
-    v0, v1, v2, v3 = zero, zero, zero, zero
-    w0, w1, w2, w3 = zero, zero, zero, zero
-    # Row by row: sums of one vector next to each other become the wrong vector instructions.
-    for j in range(r0.shape[0]):
-        u0 += r0[j] * u[j]
-        v0 += r0[j] * v[j]
-        w0 += r0[j] * w[j]
-        u1 += r1[j] * u[j]
-        v1 += r1[j] * v[j]
-        w1 += r1[j] * w[j]
-        u2 += r2[j] * u[j]
-        v2 += r2[j] * v[j]
-        w2 += r2[j] * w[j]
-        u3 += r3[j] * u[j]
-        v3 += r3[j] * v[j]
-        w3 += r3[j] * w[j]
-    _add_four(out, i, c, u0, u1, u2, u3)
-    _add_four(out, i, c + 1, v0, v1, v2, v3)
-    _add_four(out, i, c + 2, w0, w1, w2, w3)
-
-
-@_fast
-def _four_by_two(tile, i, vectors, c, out):
-    r0, r1, r2, r3 = tile[i], tile[i + 1], tile[i + 2], tile[i + 3]
-    u, v = vectors[c], vectors[c + 1]
-    zero = vectors.dtype.type(0.0)
-    u0, u1, u2, u3 = zero, zero, zero, zero
-    v0, v1, v2, v3 = zero, zero, zero, zero
-    for j in range(r0.shape[0]):
-        u0 += r0[j] * u[j]
-        v0 += r0[j] * v[j]
-        u1 += r1[j] * u[j]
-        v1 += r1[j] * v[j]
-        u2 += r2[j] * u[j]
-        v2 += r2[j] * v[j]
-        u3 += r3[j] * u[j]
-        v3 += r3[j] * v[j]
-    _add_four(out, i, c, u0, u1, u2, u3)
-    _add_four(out, i, c + 1, v0, v1, v2, v3)
-
-
-@_fast
-def _four_by_one(tile, i, vectors, c, out):
-    r0, r1, r2, r3 = tile[i], tile[i + 1], tile[i + 2], tile[i + 3]
-    u = vectors[c]
-    zero = vectors.dtype.type(0.0)
-    u0, u1, u2, u3 = zero, zero, zero, zero
-    for j in range(r0.shape[0]):
-        u0 += r0[j] * u[j]
-        u1 += r1[j] * u[j]
-        u2 += r2[j] * u[j]
-        u3 += r3[j] * u[j]
-    _add_four(out, i, c, u0, u1, u2, u3)
-
-
-@njit(inline="always")
+@njit
 def _add_four(out, i, c, a0, a1, a2, a3):
     out[i, c] += a0
     out[i + 1, c] += a1
