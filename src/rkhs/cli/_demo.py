@@ -36,7 +36,7 @@ class Sizes(NamedTuple):
     epochs: int
 
 
-_FULL = Sizes(digits=1200, arm=12_000, exact=2500, centers=800, features=2000, epochs=6)
+_FULL = Sizes(digits=1200, arm=8000, exact=2500, centers=800, features=2000, epochs=6)
 _QUICK = Sizes(digits=150, arm=2500, exact=300, centers=100, features=200, epochs=3)
 
 
