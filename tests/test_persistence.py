@@ -484,6 +484,7 @@ def state_of(header):
         lambda h: stream_of(h).pop("seed"),
         lambda h: state_of(h)["count"].__setitem__(1, -1),
         lambda h: state_of(h)["scale"].__setitem__(1, {"float": "nan"}),
+        lambda h: state_of(h)["agreement"].__setitem__(1, {"float": "nan"}),
         lambda h: state_of(h)["waiting"].__setitem__(1, 5),
         lambda h: state_of(h)["coef"].__setitem__(1, state_of(h)["drift"][1]),
     ],

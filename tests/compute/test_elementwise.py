@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rkhs.compute import cosines, exponential
+from rkhs.compute import cosines, exponential, matern
 
 EPS = float(np.finfo(np.float32).eps)
 
@@ -74,3 +74,19 @@ def test_float64_exponentials_are_exact_to_rounding():
     tile = x.copy()
     exponential(tile)
     np.testing.assert_allclose(tile, np.exp(x), rtol=1e-15)
+
+
+def test_float32_matern_values_are_within_a_few_roundings_of_the_truth():
+    s = np.concatenate([[0.0], np.geomspace(1e-4, 80, 200_001)])
+    square = np.square(s).astype(np.float32)
+    tile, s = square[None].copy(), np.sqrt(square.astype(np.float64))
+    matern(tile)
+    exact = (1.0 + s) * np.exp(-s)
+    assert np.all(np.abs(tile[0] - exact) <= (2 * s + 4) * EPS * exact + 2.0**-120)
+
+
+def test_float64_matern_values_are_exact_to_rounding():
+    s = np.linspace(0.0, 50.0, 10_001)
+    tile = np.square(s)[None]
+    matern(tile)
+    np.testing.assert_allclose(tile[0], (1.0 + s) * np.exp(-s), rtol=1e-13)

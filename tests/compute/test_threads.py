@@ -10,7 +10,7 @@ import threadpoolctl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rkhs.compute import core_count, slices, tile_map
+from rkhs.compute import core_count, run_tiles, slices, tile_map, together
 
 CORES = core_count(None)
 
@@ -120,3 +120,60 @@ def test_threads_run_at_the_same_time():
     barrier = threading.Barrier(2, timeout=10)
     # Each call waits for another one: a single thread would time out.
     list(tile_map(lambda _: barrier.wait(), range(4), 2))
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 5])
+@pytest.mark.parametrize("n_tiles", [0, 1, 20])
+def test_every_tile_is_run_once(n_jobs, n_tiles):
+    counts = np.zeros(n_tiles, int)
+
+    def count(i):
+        time.sleep(0.001 if i % 3 == 0 else 0)
+        counts[i] += 1
+
+    run_tiles(count, range(n_tiles), n_jobs)
+    np.testing.assert_array_equal(counts, 1)
+
+
+def test_tiles_run_on_the_calling_thread_and_another_at_the_same_time():
+    barrier, threads = threading.Barrier(2, timeout=10), set()
+
+    def meet(_):
+        threads.add(threading.get_ident())
+        barrier.wait()
+
+    run_tiles(meet, range(4), 2)
+    assert len(threads) == 2
+    assert threading.get_ident() in threads
+
+
+def test_a_tile_that_fails_ends_the_run():
+    before, done = blas_threads(), []
+
+    def fail_early(i):
+        if i == 3:
+            raise ZeroDivisionError
+        time.sleep(0.001)
+        done.append(i)
+
+    with pytest.raises(ZeroDivisionError):
+        run_tiles(fail_early, range(1000), 2)
+    assert len(done) < 100
+    assert blas_threads() == before
+
+
+def test_calls_within_a_tile_stay_on_its_thread():
+    def outer(_):
+        here, inside = threading.get_ident(), set()
+        list(tile_map(lambda _: inside.add(threading.get_ident()), range(4), 2))
+        run_tiles(lambda _: inside.add(threading.get_ident()), range(4), 2)
+        assert inside == {here}
+
+    run_tiles(outer, range(6), 2)
+
+
+def test_afterwards_the_calling_thread_shares_its_work_again():
+    run_tiles(lambda _: None, range(4), 2)
+    sizes = []
+    together(lambda thread, n_threads: sizes.append(n_threads), 2)
+    assert set(sizes) == {2}

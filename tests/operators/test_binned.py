@@ -168,3 +168,25 @@ def test_the_product_of_both_sides_is_that_of_the_kernel_matrix(n_outputs, kept)
         np.testing.assert_allclose(
             operator.squared_row_norm, np.asarray((Z.multiply(Z)).sum(axis=1)).ravel()
         )
+
+
+@pytest.mark.parametrize("n_cells", [50, 60_000])  # summed four grids and two at a time
+@pytest.mark.parametrize("n_grids", [1, 3, 7])
+def test_any_number_of_grids_and_cells_is_summed(n_cells, n_grids):
+    from rkhs.compute import _bin_loops
+
+    draw = np.random.default_rng(1)
+    bins = draw.integers(n_cells, size=(n_grids, 400)).astype(np.uint16)
+    starts = 5 + n_cells * np.arange(n_grids)  # other grids' cells lie before
+    stops = starts + n_cells
+    w, v = draw.normal(size=stops[-1]), draw.normal(size=400)
+    gathered = np.zeros(300)
+    _bin_loops.gather_one(bins, starts, stops, w, gathered, 100)
+    np.testing.assert_allclose(gathered, w[starts[:, None] + bins[:, 100:]].sum(axis=0), rtol=1e-9)
+    expected = np.bincount((starts[:, None] + bins).ravel(), np.tile(v, n_grids), stops[-1])
+    summed = np.full(stops[-1], 3.0)
+    _bin_loops.scatter_one(bins, starts, stops, v, summed, True)
+    np.testing.assert_allclose(summed[5:], expected[5:], atol=1e-12)
+    np.testing.assert_array_equal(summed[:5], 3.0)
+    _bin_loops.scatter_one(bins, starts, stops, v, summed, False)
+    np.testing.assert_allclose(summed[5:], 2 * expected[5:], atol=1e-12)

@@ -234,6 +234,84 @@ def test_little_is_learnt_from_noise():
     assert size < 0.08
 
 
+def absorbed_states(solver, problem, n_states, **more):
+    """The states after each of so many steps, before each of which some values are replaced."""
+    states = [solver.absorb(problem, solver.init(problem))]
+    for _ in range(n_states - 1):
+        states.append(solver.absorb(problem, replace(states[-1], **more)))
+    return states
+
+
+def without_the_check(monkeypatch):
+    monkeypatch.setattr(
+        "rkhs.solvers._doubly_stochastic.longest_steps", lambda drift, *_: np.zeros(len(drift))
+    )
+
+
+@pytest.mark.parametrize("agreement", [1.0, 0.5, 0.0, -0.5])
+def test_new_blocks_are_drawn_as_often_as_slopes_agree(agreement, monkeypatch):
+    """And, however noisy they are, at least in t^-1/2 of the steps."""
+    without_the_check(monkeypatch)
+    counts, expected, variance = 0, 0.0, 0.0
+    for seed in range(4):
+        problem = make_problem(SquaredError(), "random_fourier", weighted=False, alpha=0.02)
+        solver = CDSG(tol=0.0, block_size=4, batch_size=N_ROWS)
+        states = absorbed_states(solver, replace(problem, seed=seed), 60, agreement=agreement)
+        share = np.maximum(np.arange(1, 61) ** -0.5, agreement)
+        counts += len(states[-1].edges) - 1
+        expected += share.sum()
+        variance += float((share * (1 - share)).sum())
+    assert abs(counts - expected) <= 4 * np.sqrt(variance)
+
+
+def test_gradient_steps_draw_new_blocks_however_noisy_they_are(monkeypatch):
+    without_the_check(monkeypatch)
+    problem = make_problem(SquaredError(), "random_fourier", weighted=False, alpha=0.02)
+    solver = CDSG(tol=0.0, step="gradient", block_size=4, batch_size=N_ROWS)
+    states = absorbed_states(solver, problem, 30, agreement=0.0)
+    assert len(states[-1].edges) - 1 == 30
+
+
+def test_agreement_tells_noise_from_signal():
+    """All of the slope of targets without noise; hardly any of a stream of noise alone."""
+    draw = np.random.default_rng(0)
+    agreements = {}
+    for name, targets in {
+        "signal": lambda rows: np.sin(2 * rows[:, 0]),
+        "noise": lambda rows: draw.normal(size=len(rows)),
+    }.items():
+        model = regressor(DSG(batch_size=400, block_size=20), alpha=1e-3)
+        seen = []
+        for step in range(12):
+            rows = draw.normal(size=(400, 3))
+            model.partial_fit(rows, targets(rows))
+            if name == "noise" or step == 0:
+                seen.append(model._stream.state.agreement)
+        agreements[name] = np.mean(seen)
+    assert agreements["signal"] > 0.8
+    assert abs(agreements["noise"]) < 0.25
+
+
+def test_noise_of_small_batches_does_not_add_up_in_the_norm_of_a_checked_model():
+    """480 steps of 400 noisy rows end near the least objective of a table of 8,000."""
+    draw = np.random.default_rng(0)
+    rows = draw.normal(size=(8000, 3))
+    target = np.sin(2 * rows[:, 0]) + draw.normal(size=8000)
+
+    def objective(**axes):
+        total = 0.0
+        for seed in range(2):
+            model = KernelRegressor(length_scale=1.5, alpha=1e-4, random_state=seed, **axes)
+            coef = model.fit(rows, target).expansion_.coef.astype(np.float64)
+            loss = 0.5 * np.mean((model.predict(rows) - target) ** 2)
+            total += loss + 0.5e-4 * np.vdot(coef, coef)
+        return total / 2
+
+    least = objective(features=RandomFourier(2000), solver="conjugate_gradient")
+    solver = CDSG(tol=0.0, batch_size=400, block_size=40)
+    assert objective(solver=solver, max_epochs=24) < 1.12 * least
+
+
 @given(st.integers(0, 2**32 - 1), st.floats(1e-3, 10), st.floats(0, 1), st.integers(1, 4))
 def test_the_checked_step_is_the_longest_that_the_rule_allows(seed, length, noise, n_outputs):
     draw = np.random.default_rng(seed)
@@ -261,10 +339,7 @@ def test_what_a_checked_gradient_step_adds_to_its_length_falls_as_the_rate_needs
     )
     problem = make_problem(SquaredError(), "random_fourier", alpha=0.2, weighted=False)
     solver = CDSG(step="gradient", step_size=0.7, batch_size=N_ROWS, block_size=6)
-    states = [solver.absorb(problem, solver.init(problem))]
-    for _ in range(30):
-        states.append(solver.absorb(problem, states[-1]))
-    for before, after in pairwise(states):
+    for before, after in pairwise(absorbed_states(solver, problem, 31)):
         length = (1.0 - after.scale / before.scale) / 0.2
         plain = 0.7 / after.count
         assert length == pytest.approx(plain * (1.0 + after.count**-0.5))

@@ -10,7 +10,7 @@ from rkhs.compute._distances import (
     squared_distances,
 )
 from rkhs.compute._draws import SAMPLINGS, Draw, IndependentDraw, OrthogonalDraw, QuasiDraw
-from rkhs.compute._elementwise import cosine_pairs, cosines, exponential
+from rkhs.compute._elementwise import cosine_pairs, cosines, exponential, matern
 from rkhs.compute._lapack import invert_lower
 from rkhs.compute._memory import available_memory
 from rkhs.compute._products import (
@@ -23,13 +23,21 @@ from rkhs.compute._products import (
 from rkhs.compute._threads import (
     blas_for,
     core_count,
+    run_tiles,
     scratch,
     single_threaded_blas,
     slices,
     tile_map,
     together,
 )
-from rkhs.compute._vectors import add_multiple, dots, fill, multiply, multiply_and_add
+from rkhs.compute._vectors import (
+    absolute_sums,
+    add_multiple,
+    dots,
+    fill,
+    multiply,
+    multiply_and_add,
+)
 
 __all__ = [
     "SAMPLINGS",
@@ -38,6 +46,7 @@ __all__ = [
     "IndependentDraw",
     "OrthogonalDraw",
     "QuasiDraw",
+    "absolute_sums",
     "add_cosine_pairs_times",
     "add_multiple",
     "available_memory",
@@ -54,9 +63,11 @@ __all__ = [
     "gram_times",
     "invert_lower",
     "l1_distances",
+    "matern",
     "multiply",
     "multiply_and_add",
     "one_plus_square_products",
+    "run_tiles",
     "scratch",
     "single_threaded_blas",
     "slices",

@@ -15,6 +15,7 @@ _fast = njit(
 _exact = njit(cache=True, nogil=True, error_model="numpy")
 _EMPTY = np.uint32(0xFFFFFFFF)
 _TILE = 2048  # rows whose two hashes stay in the innermost cache
+_NEAR_CELLS = 2**17  # whose sums stay in a core's own cache
 
 
 @njit(inline="always")
@@ -154,23 +155,46 @@ def look_up(keys, table, shift, known, bins):
         bins[i] = missing if number == _EMPTY else number
 
 
+@njit(inline="always")
+def _at_once(starts, stops, g, n_grids):
+    """How many grids from `g` on a loop takes at once: four, or two where cells are many.
+
+    More of them wait less for each other, but what they have in their cells must stay in cache.
+    """
+    left = n_grids - g
+    if left < 2:
+        return left
+    if left < 4:
+        return 2
+    cells = 0
+    for k in range(g, g + 4):
+        cells += stops[k] - starts[k]
+    return 4 if cells <= _NEAR_CELLS else 2
+
+
 @_fast
-def gather_one(bins, starts, w, out, first):
+def gather_one(bins, starts, stops, w, out, first):
     """out[i] += sum over grids of w[starts[g] + bins[g, first + i]]."""
     n_grids, n_rows = bins.shape[0], out.shape[0]
     last = first + n_rows
-    fours = n_grids - n_grids % 4
-    for g in range(0, fours, 4):
-        b0, b1 = bins[g, first:last], bins[g + 1, first:last]
-        b2, b3 = bins[g + 2, first:last], bins[g + 3, first:last]
-        w0, w1 = w[starts[g] :], w[starts[g + 1] :]
-        w2, w3 = w[starts[g + 2] :], w[starts[g + 3] :]
-        for i in range(n_rows):
-            out[i] += (w0[b0[i]] + w1[b1[i]]) + (w2[b2[i]] + w3[b3[i]])
-    for g in range(fours, n_grids):
-        b, part = bins[g, first:last], w[starts[g] :]
-        for i in range(n_rows):
-            out[i] += part[b[i]]
+    g = 0
+    while g < n_grids:
+        count = _at_once(starts, stops, g, n_grids)
+        b0, w0 = bins[g, first:last], w[starts[g] :]
+        if count == 1:
+            for i in range(n_rows):
+                out[i] += w0[b0[i]]
+        else:
+            b1, w1 = bins[g + 1, first:last], w[starts[g + 1] :]
+        if count == 2:
+            for i in range(n_rows):
+                out[i] += w0[b0[i]] + w1[b1[i]]
+        if count == 4:
+            b2, b3 = bins[g + 2, first:last], bins[g + 3, first:last]
+            w2, w3 = w[starts[g + 2] :], w[starts[g + 3] :]
+            for i in range(n_rows):
+                out[i] += (w0[b0[i]] + w1[b1[i]]) + (w2[b2[i]] + w3[b3[i]])
+        g += count
 
 
 @_fast
@@ -209,34 +233,47 @@ def gather_found(bins, starts, stops, W, out, first):
 
 
 @_fast
-def scatter_one(bins, starts, v, out):
-    """out[starts[g] + bins[g, i]] += v[i] for every grid.
+def scatter_one(bins, starts, stops, v, out, fresh):
+    """out[starts[g] + bins[g, i]] += v[i] for every grid, from zero if `fresh`.
 
-    Four grids at a time: rows that follow each other share cells, and each addition waits for
-    the last one to the same cell.
+    Several grids at a time: rows that follow each other share cells, and each addition waits
+    for the last one to the same cell.
     """
     n_grids, n_rows = bins.shape
-    fours = n_grids - n_grids % 4
-    for g in range(0, fours, 4):
-        b0, b1, b2, b3 = bins[g], bins[g + 1], bins[g + 2], bins[g + 3]
-        o0, o1 = out[starts[g] :], out[starts[g + 1] :]
-        o2, o3 = out[starts[g + 2] :], out[starts[g + 3] :]
-        for i in range(n_rows):
-            o0[b0[i]] += v[i]
-            o1[b1[i]] += v[i]
-            o2[b2[i]] += v[i]
-            o3[b3[i]] += v[i]
-    for g in range(fours, n_grids):
-        b, part = bins[g], out[starts[g] :]
-        for i in range(n_rows):
-            part[b[i]] += v[i]
+    g = 0
+    while g < n_grids:
+        count = _at_once(starts, stops, g, n_grids)
+        if fresh:  # just before they are used: they are in cache then
+            for k in range(g, g + count):
+                out[starts[k] : stops[k]] = 0.0
+        b0, o0 = bins[g], out[starts[g] :]
+        if count == 1:
+            for i in range(n_rows):
+                o0[b0[i]] += v[i]
+        else:
+            b1, o1 = bins[g + 1], out[starts[g + 1] :]
+        if count == 2:
+            for i in range(n_rows):
+                o0[b0[i]] += v[i]
+                o1[b1[i]] += v[i]
+        if count == 4:
+            b2, b3 = bins[g + 2], bins[g + 3]
+            o2, o3 = out[starts[g + 2] :], out[starts[g + 3] :]
+            for i in range(n_rows):
+                o0[b0[i]] += v[i]
+                o1[b1[i]] += v[i]
+                o2[b2[i]] += v[i]
+                o3[b3[i]] += v[i]
+        g += count
 
 
 @_fast
-def scatter(bins, starts, V, out):
+def scatter(bins, starts, stops, V, out, fresh):
     """`scatter_one` for several outputs."""
     for g in range(bins.shape[0]):
-        b, part = bins[g], out[starts[g] :]
+        b, part = bins[g], out[starts[g] : stops[g]]
+        if fresh:
+            part[:] = 0.0
         for i in range(V.shape[0]):
             source, target = V[i], part[b[i]]
             for c in range(source.shape[0]):
@@ -244,16 +281,36 @@ def scatter(bins, starts, V, out):
 
 
 @_fast
-def scatter_found(bins, starts, stops, V, out):
+def scatter_found(bins, starts, stops, V, out, fresh):
     """`scatter` where bins may be unknown."""
     for g in range(bins.shape[0]):
         b, part = bins[g], out[starts[g] : stops[g]]
+        if fresh:
+            part[:] = 0.0
         n_known = part.shape[0]
         for i in range(V.shape[0]):
             if b[i] < n_known:
                 source, target = V[i], part[b[i]]
                 for c in range(source.shape[0]):
                     target[c] += source[c]
+
+
+@_fast
+def add_rows(rows, value, places, out):
+    """out[places[i]] += value * rows[i]."""
+    for i in range(rows.shape[0]):
+        target, source = out[places[i]], rows[i]
+        for c in range(source.shape[0]):
+            target[c] += value * source[c]
+
+
+@_fast
+def take_rows(V, value, places, out):
+    """out[i] = value * V[places[i]]."""
+    for i in range(out.shape[0]):
+        source, target = V[places[i]], out[i]
+        for c in range(target.shape[0]):
+            target[c] = value * source[c]
 
 
 @_fast

@@ -104,7 +104,7 @@ def sweep(team, order, numbers, starts, value, rows, coef, curvature, penalty, r
     numbers : addresses, kinds and bounds of the pieces' bin numbers
     rows : slope and bend of the quadratic at each row, and how far the response has moved
     penalty : alpha, and whether it is that of absolute values
-    rooms : sums of each piece and, last, the change of the responses: zeros at first
+    rooms : for the sums of each piece and, last, the change of the responses
     found : the largest violation of optimality in each part of each visited grid
     """
     thread, n_threads, claims, done = team
@@ -124,7 +124,9 @@ def sweep(team, order, numbers, starts, value, rows, coef, curvature, penalty, r
                 if visit > 0:
                     _move_piece(order[visit - 1], piece, numbers, rooms[n_pieces], rows)
                 if visit < order.shape[0]:
-                    _sum_piece(order[visit], piece, numbers, rows, rooms[piece])
+                    g = order[visit]
+                    sums = rooms[piece, : starts[g + 1] - starts[g] + 1]
+                    _sum_piece(g, piece, numbers, rows, sums)
             finish(done, stage)
             piece = claim(claims, stage, first)
 
@@ -142,7 +144,8 @@ def _move_piece(g, piece, numbers, change, rows):
 
 @_fast
 def _sum_piece(g, piece, numbers, rows, out):
-    """Sums of the slopes of a piece of the rows over the bins of a grid."""
+    """Sums of the slopes of a piece of the rows over the bins of a grid, and its unknown bin."""
+    out[:] = 0.0  # by the thread that adds to them, not by those that read them
     addresses, wide, bounds = numbers
     first, last = bounds[piece], bounds[piece + 1]
     slope, bend, shift = rows[0][first:last], rows[1][first:last], rows[2][first:last]
@@ -166,7 +169,6 @@ def _minimise_bins(g, part, starts, value, coef, curvature, penalty, rooms):
             slope = 0.0
             for p in range(n_parts):
                 slope += rooms[p, b, c]
-                rooms[p, b, c] = 0.0
             slope *= value
             w = coef[j, c]
             bend = curvature[j, c if curvature.shape[1] > 1 else 0]
@@ -174,9 +176,7 @@ def _minimise_bins(g, part, starts, value, coef, curvature, penalty, rooms):
             coef[j, c] = _minimiser(slope, w, bend, alpha, sparse)
             change[b, c] = value * (coef[j, c] - w)
     if part == n_parts - 1:
-        # Rows of unknown bins, numbered after the last, do not change.
-        rooms[:n_parts, size] = 0.0
-        change[size] = 0.0
+        change[size] = 0.0  # rows of unknown bins, numbered after the last, do not change
     return worst
 
 

@@ -1,4 +1,4 @@
-"""Cosine, sine and exponential of a tile."""
+"""Cosine, sine, exponential and Matérn's function of a tile."""
 
 import numpy as np
 
@@ -46,3 +46,16 @@ def exponential(tile: np.ndarray) -> None:
         _loops.exponential_f32(tile)
     else:
         np.exp(tile, out=tile)
+
+
+def matern(tile: np.ndarray) -> None:
+    """Replace each entry, s squared, by ``(1 + s) exp(-s)``."""
+    if tile.dtype == np.float32:
+        from rkhs.compute import _loops
+
+        _loops.matern_f32(tile)
+    else:
+        np.sqrt(tile, out=tile)
+        decay = np.exp(-tile)
+        tile += 1.0
+        tile *= decay

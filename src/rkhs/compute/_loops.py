@@ -8,6 +8,8 @@ turns the loop into vector instructions: several times faster than the library f
 import numpy as np
 from numba import njit
 
+from rkhs.compute._wide import wide
+
 # Chebyshev fits: cos(2 pi u) as a polynomial of u^2 on |u| <= 1/4 (error 2e-10 before
 # rounding) and 2^f on |f| <= 1/2 (8e-8): about float32's own rounding.
 _LOG2_E = np.float32(1.4426950408889634)
@@ -29,6 +31,7 @@ def _quarter_cosine(v):
 
 @_fast
 def cosine_f32(turns, start, stop, scale):
+    wide()
     half, quarter = np.float32(0.5), np.float32(0.25)
     for i in range(turns.shape[0]):
         row = turns[i][start:stop]
@@ -43,6 +46,7 @@ def cosine_f32(turns, start, stop, scale):
 
 @_fast
 def cosine_pairs_f32(turns, first, count, scale, out, left):
+    wide()
     # Cosine and sine of one angle share its reduction to half a turn. Rows are cut from whole
     # arrays: a loop over a view of some columns would not become vector instructions.
     half, quarter = np.float32(0.5), np.float32(0.25)
@@ -74,6 +78,7 @@ def _exp_f32(x, largest=_LARGEST_POWER):
 
 @_fast
 def exponential_f32(tile):
+    wide()
     for i in range(tile.shape[0]):
         row = tile[i]
         for j in range(row.shape[0]):
@@ -81,7 +86,19 @@ def exponential_f32(tile):
 
 
 @_fast
+def matern_f32(tile):
+    wide()
+    one = np.float32(1.0)
+    for i in range(tile.shape[0]):
+        row = tile[i]
+        for j in range(row.shape[0]):
+            root = np.sqrt(row[j])
+            row[j] = (one + root) * _exp_f32(-root)
+
+
+@_fast
 def gaussian_f32(products, left, right):
+    wide()
     zero = np.float32(0.0)
     for i in range(products.shape[0]):
         row = products[i]
@@ -92,6 +109,7 @@ def gaussian_f32(products, left, right):
 
 @_fast
 def exponential_distances_f32(products, left, right, X, Y, close):
+    wide()
     # exp(-||x - y||) from inner products and half squared norms. Pairs so close that norms
     # minus product is mostly rounding are computed from their difference: the root would
     # show it. Norms of both are about equal there, so the row's own will do.
@@ -118,6 +136,7 @@ def exponential_distances_f32(products, left, right, X, Y, close):
 
 @_fast
 def combine(products, left, right, factor):
+    wide()
     zero = products.dtype.type(0.0)
     two = products.dtype.type(2.0)
     for i in range(products.shape[0]):
@@ -150,6 +169,7 @@ def refine(out, X, half_x, Y, half_y, factor, close):
 
 @_fast
 def l1(X, columns, out):
+    wide()
     # columns: (columns of Y, rows of Y), so that the inner loop runs over adjacent memory.
     for i in range(X.shape[0]):
         row = out[i]
@@ -163,6 +183,7 @@ def l1(X, columns, out):
 
 @_fast
 def one_plus_square(X, columns, out):
+    wide()
     one = out.dtype.type(1.0)
     for i in range(X.shape[0]):
         row = out[i]
@@ -196,15 +217,44 @@ def gather_columns(tile, columns, first, out):
 
 @_fast
 def times_few(tile, vectors, out):
-    # out += tile @ vectors.T with a few vectors, in their precision. Four rows by three vectors:
-    # as many sums as there are registers, so that each number that is read serves several. Row by
-    # row: sums of one vector next to each other would become the wrong vector instructions.
+    wide()
+    # out += tile @ vectors.T with a few vectors, in their precision. Four rows by two or three
+    # vectors: as many sums as there are registers, so that each number that is read serves
+    # several. Row by row: sums of one vector next to each other would become the wrong vector
+    # instructions.
     n_rows, n_vectors = tile.shape[0], vectors.shape[0]
-    fours, threes = n_rows - n_rows % 4, n_vectors - n_vectors % 3
+    fours = n_rows - n_rows % 4
+    # One vector alone, or pairs until the others are threes.
+    single = 1 if n_vectors == 1 else 0
+    paired = 0 if single else 2 * (-n_vectors % 3)
     zero = vectors.dtype.type(0.0)
     for i in range(0, fours, 4):
         r0, r1, r2, r3 = tile[i], tile[i + 1], tile[i + 2], tile[i + 3]
-        for c in range(0, threes, 3):
+        for c in range(single):
+            u = vectors[c]
+            u0, u1, u2, u3 = zero, zero, zero, zero
+            for j in range(r0.shape[0]):
+                u0 += r0[j] * u[j]
+                u1 += r1[j] * u[j]
+                u2 += r2[j] * u[j]
+                u3 += r3[j] * u[j]
+            _add_four(out, i, c, u0, u1, u2, u3)
+        for c in range(single, paired, 2):
+            u, v = vectors[c], vectors[c + 1]
+            u0, u1, u2, u3 = zero, zero, zero, zero
+            v0, v1, v2, v3 = zero, zero, zero, zero
+            for j in range(r0.shape[0]):
+                u0 += r0[j] * u[j]
+                v0 += r0[j] * v[j]
+                u1 += r1[j] * u[j]
+                v1 += r1[j] * v[j]
+                u2 += r2[j] * u[j]
+                v2 += r2[j] * v[j]
+                u3 += r3[j] * u[j]
+                v3 += r3[j] * v[j]
+            _add_four(out, i, c, u0, u1, u2, u3)
+            _add_four(out, i, c + 1, v0, v1, v2, v3)
+        for c in range(single + paired, n_vectors, 3):
             u, v, w = vectors[c], vectors[c + 1], vectors[c + 2]
             u0, u1, u2, u3 = zero, zero, zero, zero
             v0, v1, v2, v3 = zero, zero, zero, zero
@@ -225,15 +275,6 @@ def times_few(tile, vectors, out):
             _add_four(out, i, c, u0, u1, u2, u3)
             _add_four(out, i, c + 1, v0, v1, v2, v3)
             _add_four(out, i, c + 2, w0, w1, w2, w3)
-        for c in range(threes, n_vectors):
-            u = vectors[c]
-            u0, u1, u2, u3 = zero, zero, zero, zero
-            for j in range(r0.shape[0]):
-                u0 += r0[j] * u[j]
-                u1 += r1[j] * u[j]
-                u2 += r2[j] * u[j]
-                u3 += r3[j] * u[j]
-            _add_four(out, i, c, u0, u1, u2, u3)
     for i in range(fours, n_rows):
         r0 = tile[i]
         for c in range(n_vectors):
@@ -254,6 +295,7 @@ def _add_four(out, i, c, a0, a1, a2, a3):
 
 @_fast
 def cosine_pairs_times_few(turns, vectors, out):
+    wide()
     # out += [cos, sin](turns) @ vectors.T: four rows at a time, which never leave the
     # innermost cache between the cosine and the product.
     count = turns.shape[1]
@@ -267,6 +309,7 @@ def cosine_pairs_times_few(turns, vectors, out):
 
 @_fast
 def transposed_times_few(tile, V, out):
+    wide()
     # out += V.T @ tile. Four rows at a time: the sums are read and written once for all four.
     n_rows = tile.shape[0]
     fours = n_rows - n_rows % 4
@@ -288,6 +331,7 @@ def transposed_times_few(tile, V, out):
 
 @_fast
 def gram_times_few(tile, vectors, scale, out):
+    wide()
     # out += (tile.T @ (scale * (tile @ vectors.T))).T: a row is in the innermost cache for
     # both products. `scale` has one column, or one a vector.
     n_rows, n_vectors = tile.shape[0], vectors.shape[0]
@@ -306,6 +350,7 @@ def gram_times_few(tile, vectors, scale, out):
 
 @_fast
 def _gram_times_one(tile, w, scale, sums):
+    wide()
     # Eight rows at a time, for one vector waits for memory; returns the first row left over.
     zero = w.dtype.type(0.0)
     eights = tile.shape[0] - tile.shape[0] % 8
@@ -339,6 +384,7 @@ def _gram_times_one(tile, w, scale, sums):
 
 @_fast
 def add_multiple(A, factor, B):
+    wide()
     for i in range(A.shape[0]):
         for c in range(A.shape[1]):
             A[i, c] += factor[c] * B[i, c]
@@ -346,6 +392,7 @@ def add_multiple(A, factor, B):
 
 @_fast
 def multiply_and_add(A, factor, B):
+    wide()
     for i in range(A.shape[0]):
         for c in range(A.shape[1]):
             A[i, c] = factor[c] * A[i, c] + B[i, c]

@@ -8,6 +8,8 @@ any two are one apart.
 import numpy as np
 from numba import njit
 
+from rkhs.compute._wide import wide
+
 _fast = njit(
     cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "arcp", "reassoc"}
 )
@@ -15,6 +17,7 @@ _fast = njit(
 
 @_fast
 def metric(X, inverse, cap, squared, out):
+    wide()
     # Row i of `out` up to its diagonal: the sum over columns of distances, or their squares.
     for i in range(X.shape[1]):
         row = out[i]
@@ -34,6 +37,7 @@ def metric(X, inverse, cap, squared, out):
 
 @_fast
 def metric_sums(M, X, cap, squared, out):
+    wide()
     # out[c] = sum over pairs of M times the distance in column c, or its square.
     for i in range(X.shape[1]):
         row = M[i]
@@ -61,6 +65,7 @@ def mirror(A):
 
 @_fast
 def multiply_by_difference(slope, A, left, right):
+    wide()
     # slope times A - (left right^T + right left^T) / 2, in the lower triangle; an output a row.
     for i in range(A.shape[0]):
         row, other = slope[i], A[i]

@@ -44,6 +44,16 @@ def _typed_add(typing_context, counters, index, amount):
     return signature, generate
 
 
+def _typed_read(typing_context, counters, index):
+    signature = types.int64(counters, types.intp)
+
+    def generate(context, builder, signature, arguments):
+        address = _element(context, builder, signature, arguments)
+        return builder.load_atomic(address, "seq_cst", 8)
+
+    return signature, generate
+
+
 def _typed_pointer(typing_context, address):
     signature = types.voidptr(types.int64)
 
@@ -54,6 +64,7 @@ def _typed_pointer(typing_context, address):
 
 
 _add: Any = intrinsic(_typed_add)  # atomic; what the element was before
+_read: Any = intrinsic(_typed_read)  # atomic
 _pointer: Any = intrinsic(_typed_pointer)
 
 
@@ -81,7 +92,7 @@ def finish(done, stage):
 def wait(done, stage, n_units):
     """Return when all units of a stage are done: others work on those that are not."""
     spins = 0
-    while _add(done, stage, 0) < n_units:
+    while _read(done, stage) < n_units:
         spins += 1
         if spins > _SPINS:
             _let_others_run()

@@ -109,6 +109,10 @@ def _mark_as_worker():
     _worker.inside = True
 
 
+def _is_worker() -> bool:
+    return getattr(_worker, "inside", False)
+
+
 if hasattr(os, "register_at_fork"):  # a forked child has none of its parent's threads
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
@@ -125,7 +129,7 @@ def tile_map(
     tiles = list(tiles)
     n_threads = min(core_count(n_jobs), len(tiles))
     with single_threaded_blas:
-        if n_threads <= 1 or getattr(_worker, "inside", False):
+        if n_threads <= 1 or _is_worker():
             yield from map(function, tiles)
             return
         submit = _pool(core_count(n_jobs)).submit
@@ -144,6 +148,31 @@ def tile_map(
             wait(pending)
 
 
+def run_tiles(
+    function: Callable[[T], object], tiles: Iterable[T], n_jobs: int | None = None
+) -> None:
+    """Apply `function` to each tile on several threads, this one among them.
+
+    Without results to hand over, a thread is woken once and not for every tile. Within a tile,
+    another call works on that tile's own thread.
+    """
+    waiting = deque(tiles)
+
+    def work(thread, n_threads):
+        while waiting:
+            try:
+                tile = waiting.popleft()
+            except IndexError:  # another thread has taken the last one
+                return
+            try:
+                function(tile)
+            except BaseException:
+                waiting.clear()
+                raise
+
+    together(work, n_jobs, len(waiting))
+
+
 def together(
     function: Callable[[int, int], object], n_jobs: int | None = None, most: int | None = None
 ) -> None:
@@ -153,15 +182,18 @@ def together(
     work by itself, and manage with fewer threads than were asked for: those that are busy with
     something else come late or not at all.
     """
-    cores = 1 if getattr(_worker, "inside", False) else core_count(n_jobs)
+    was_worker = _is_worker()
+    cores = 1 if was_worker else core_count(n_jobs)
     n_threads = cores if most is None else min(cores, most)
     with single_threaded_blas:
         helpers = [
             _pool(cores).submit(function, thread, n_threads) for thread in range(1, n_threads)
         ]
+        _worker.inside = True
         try:
             function(0, n_threads)
         finally:
+            _worker.inside = was_worker
             for helper in helpers:
                 helper.cancel()
             wait(helpers)

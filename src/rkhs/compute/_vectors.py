@@ -5,7 +5,7 @@ Arrays are (length, outputs); sums are the same for any number of threads.
 
 import numpy as np
 
-from rkhs.compute._threads import slices, tile_map
+from rkhs.compute._threads import run_tiles, slices
 
 _LENGTH = 2**17  # of the pieces that threads take
 
@@ -24,8 +24,7 @@ def fill(A: np.ndarray, values, n_jobs=None) -> None:
     def part(piece):
         A[piece] = values[piece] if isinstance(values, np.ndarray) else values
 
-    for _ in tile_map(part, _pieces(A), n_jobs):
-        pass
+    run_tiles(part, _pieces(A), n_jobs)
 
 
 def multiply(A: np.ndarray, B: np.ndarray, out: np.ndarray, n_jobs=None) -> None:
@@ -34,17 +33,29 @@ def multiply(A: np.ndarray, B: np.ndarray, out: np.ndarray, n_jobs=None) -> None
     def part(piece):
         np.multiply(A[piece], B[piece], out=out[piece])
 
-    for _ in tile_map(part, _pieces(out), n_jobs):
-        pass
+    run_tiles(part, _pieces(out), n_jobs)
 
 
 def dots(A: np.ndarray, B: np.ndarray, n_jobs=None) -> np.ndarray:
     """Inner product of each column of A with that of B."""
+    return _sums(lambda piece: np.einsum("ij,ij->j", A[piece], B[piece]), A, n_jobs)
 
-    def part(piece):
-        return np.einsum("ij,ij->j", A[piece], B[piece])
 
-    return sum(tile_map(part, _pieces(A), n_jobs), np.zeros(A.shape[1]))
+def absolute_sums(A: np.ndarray, n_jobs=None) -> np.ndarray:
+    """Sum of the absolute values in each column of A."""
+    return _sums(lambda piece: np.abs(A[piece]).sum(axis=0), A, n_jobs)
+
+
+def _sums(function, A, n_jobs):
+    """Sum of a function of pieces of A, in their order."""
+    pieces = _pieces(A)
+    parts = np.empty((len(pieces), A.shape[1]))
+
+    def part(number):
+        parts[number] = function(pieces[number])
+
+    run_tiles(part, range(len(pieces)), n_jobs)
+    return parts.sum(axis=0)
 
 
 def add_multiple(A: np.ndarray, factor: np.ndarray | float, B: np.ndarray, n_jobs=None) -> None:
@@ -52,10 +63,7 @@ def add_multiple(A: np.ndarray, factor: np.ndarray | float, B: np.ndarray, n_job
     from rkhs.compute import _loops
 
     factor = _one_a_column(factor, A)
-    for _ in tile_map(
-        lambda piece: _loops.add_multiple(A[piece], factor, B[piece]), _pieces(A), n_jobs
-    ):
-        pass
+    run_tiles(lambda piece: _loops.add_multiple(A[piece], factor, B[piece]), _pieces(A), n_jobs)
 
 
 def multiply_and_add(A: np.ndarray, factor: np.ndarray | float, B: np.ndarray, n_jobs=None) -> None:
@@ -63,7 +71,4 @@ def multiply_and_add(A: np.ndarray, factor: np.ndarray | float, B: np.ndarray, n
     from rkhs.compute import _loops
 
     factor = _one_a_column(factor, A)
-    for _ in tile_map(
-        lambda piece: _loops.multiply_and_add(A[piece], factor, B[piece]), _pieces(A), n_jobs
-    ):
-        pass
+    run_tiles(lambda piece: _loops.multiply_and_add(A[piece], factor, B[piece]), _pieces(A), n_jobs)

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import sparse
 
-from rkhs.compute import slices, tile_map, uniform
+from rkhs.compute import run_tiles, slices, uniform
 
 _KEY_STREAM = 1301
 _BLOCK = 65_536
@@ -89,8 +89,7 @@ def row_keys(source: RowSource, seed: int, n_jobs=None) -> np.ndarray:
         keys[rows] = (total ^ (total >> np.uint64(31))) * np.uint64(0x9E3779B97F4A7C15)
 
     height = max(1, _NUMBERS // max(1, source.shape[1]))
-    for _ in tile_map(fill, slices(len(source), height), n_jobs):
-        pass
+    run_tiles(fill, slices(len(source), height), n_jobs)
     return keys
 
 

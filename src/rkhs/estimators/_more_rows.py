@@ -51,13 +51,14 @@ class Stream:
         shapes = state.coef.shape, state.iterate.shape, state.drift.shape
         counters = state.count, state.reused, state.rows_seen, state.epoch, state.loss_rows
         numbers = state.scale, state.weight_seen, state.loss_sum, state.first_length
+        estimates = state.largest_slope, state.spread, state.agreement
         if not (
             shapes == (shape, shape, (len(edges) - 1, n_outputs))
             and edges.dtype.kind == "i"
             and edges[0] == 0
             and (np.diff(edges) > 0).all()
             and all(type(value) is int and value >= 0 for value in counters)
-            and np.isfinite([*numbers, state.largest_slope, state.spread]).all()
+            and np.isfinite([*numbers, *estimates]).all()
             and isinstance(record["kernel"], Kernel)
             and isinstance(record["loss"], Loss)
             and getattr(solver, "streams", False)

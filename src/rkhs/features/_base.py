@@ -7,7 +7,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from rkhs.compute import slices, tile_map, uniform
+from rkhs.compute import run_tiles, slices, uniform
 from rkhs.data import RowSource, learn_categories, refuse_text
 from rkhs.expansion import FeatureExpansion
 from rkhs.kernels import KERNELS, Gaussian, Kernel
@@ -171,8 +171,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         def fill(rows):
             self.write(source[rows], out[rows])
 
-        for _ in tile_map(fill, slices(len(source), _ROWS)):
-            pass
+        run_tiles(fill, slices(len(source), _ROWS))
         return out
 
     def __sklearn_tags__(self):

@@ -8,6 +8,7 @@ from rkhs.compute import (
     SAMPLINGS,
     add_cosine_pairs_times,
     cosine_pairs,
+    run_tiles,
     scratch,
     slices,
     tile_map,
@@ -213,8 +214,7 @@ class RandomFourier(FeatureMap):
                                 self._single(X[tile], block[:, -1]), W[-1] / self._value
                             ).astype(dtype)
 
-                for _ in tile_map(add, slices(len(X), _TILE), n_jobs):
-                    pass
+                run_tiles(add, slices(len(X), _TILE), n_jobs)
         return out
 
     def __getstate__(self):

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 
-from rkhs.compute import slices, tile_map
+from rkhs.compute import run_tiles, slices
 from rkhs.compute._draws import Draw
 from rkhs.kernels._length_scale import choose_length_scale
 
@@ -89,8 +89,7 @@ class Kernel(BaseEstimator):
         def fill(rows):
             self.tile(self.embed(X[rows], shift, dtype), right, gram[rows])
 
-        for _ in tile_map(fill, slices(len(X), _ROWS)):
-            pass
+        run_tiles(fill, slices(len(X), _ROWS))
         return gram
 
     def __add__(self, other):

@@ -3,7 +3,13 @@
 import numpy as np
 from scipy import special
 
-from rkhs.compute import exponential, exponential_distances, gaussians, squared_distances
+from rkhs.compute import (
+    exponential,
+    exponential_distances,
+    gaussians,
+    matern,
+    squared_distances,
+)
 from rkhs.kernels._base import StationaryKernel
 
 _TURN = 2.0 * np.pi
@@ -185,17 +191,19 @@ class Matern(RadialKernel):
         return self.nu < 1
 
     def _profile(self, tile):
+        if self.nu == 1.5:
+            matern(tile)
+            return
         s = np.sqrt(tile, out=tile)
-        if self.nu not in (0.5, 1.5, 2.5):
+        if self.nu not in (0.5, 2.5):
             tile[...] = _bessel_profile(s, float(self.nu))
             return
         decay = -s
         exponential(decay)
-        if self.nu == 2.5:
-            s *= 1.0 + s / 3.0
         if self.nu == 0.5:
             tile[...] = decay
         else:
+            s *= 1.0 + s / 3.0
             s += 1.0
             s *= decay
 

@@ -22,7 +22,9 @@ class LogLoss(Loss):
     has_probability = True
 
     def elementwise(self, f, t):
-        return np.logaddexp(0.0, -t * f)
+        margin = t * f
+        # Unlike logaddexp, these are vector instructions.
+        return np.maximum(-margin, 0.0) + np.log1p(np.exp(-np.abs(margin)))
 
     def derivative(self, f, t):
         return -t * expit(-t * f)

@@ -227,10 +227,14 @@ class Operator:
 
         n_parts = _PARTS * -(-len(index) // (_PARTS * _SAMPLED_ROWS))
         parts = slices(len(index), max(1, -(-len(index) // max(1, n_parts))))
-        # Of large matrices one at a time is in memory, and BLAS has threads of its own for them.
-        few = tile_map(product, parts, self.n_jobs) if len(out) <= _SMALL_MOMENT else None
-        for summand in few or map(product, parts):
-            out += summand
+        if len(out) > _SMALL_MOMENT:
+            # One at a time is in memory, and BLAS has threads of its own for it.
+            for summand in map(product, parts):
+                out += summand
+            return out
+        for some in slices(len(parts), core_count(self.n_jobs)):  # one a thread
+            for summand in tile_map(product, parts[some], self.n_jobs):
+                out += summand
         return out
 
     def visit_rows(

@@ -5,12 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rkhs.compute import fill, scratch, slices, tile_map
+from rkhs.compute import fill, run_tiles, scratch, slices, tile_map
 from rkhs.operators._base import Operator
 
 _SHARES = 8  # of the grids, that threads take: few, for each has sums of its own
 _TILES = 8  # of a run of rows, at least: threads share them
 _TILE_ROWS = 1024, 65_536  # whose sums stay in cache while one grid after the other is added
+_TASK_GRIDS = 4  # that a thread adds up over all rows before it takes others
 
 
 class BinBlock(NamedTuple):
@@ -119,56 +120,87 @@ class BinnedOperator(Operator):
 
         W = self._narrow(W)
         out = np.zeros((self.shape[0], W.shape[1]), self.dtype)
-        single = W.shape[1] == 1
+        value = self.dtype.type(self._value)
         for chunk, order, blocks in self._each_chunk():
             n_rows = chunk.stop - chunk.start
             tiles = slices(n_rows, int(np.clip(-(-n_rows // _TILES), *_TILE_ROWS)))
 
-            def add(tile, chunk=chunk, order=order, blocks=blocks):
+            def add(tile, target=out[chunk], order=order, blocks=blocks):
                 total = np.zeros((tile.stop - tile.start, W.shape[1]), self.dtype)
-                for grids, bins, complete in blocks:
-                    starts, stops = self._starts[grids], self._starts[grids + 1]
-                    if not complete and single:
-                        _bin_loops.gather_found_one(bins, starts, stops, W, total, tile.start)
-                    elif not complete:
-                        _bin_loops.gather_found(bins, starts, stops, W, total, tile.start)
-                    elif single:
-                        _bin_loops.gather_one(bins, starts, W[:, 0], total[:, 0], tile.start)
-                    else:
-                        _bin_loops.gather(bins, starts, W, total, tile.start)
-                total *= self._value
-                out[chunk][tile if order is None else order[tile]] += total
+                for block in blocks:
+                    self._gather(block, W, total, tile.start)
+                if order is None:
+                    total *= value
+                    target[tile] += total
+                else:
+                    _bin_loops.add_rows(total, value, order[tile], target)
 
-            for _ in tile_map(add, tiles, self.n_jobs):
-                pass
+            run_tiles(add, tiles, self.n_jobs)
         return out
 
-    def rmatmat(self, V, out=None):
+    def _gather(self, block, W, total, first):
+        """Add a block's part of Z @ W, of rows from `first` on and without the value."""
         from rkhs.compute import _bin_loops
 
+        grids, bins, complete = block
+        starts, stops = self._starts[grids], self._starts[grids + 1]
+        single = W.shape[1] == 1
+        if not complete and single:
+            _bin_loops.gather_found_one(bins, starts, stops, W, total, first)
+        elif not complete:
+            _bin_loops.gather_found(bins, starts, stops, W, total, first)
+        elif single:
+            _bin_loops.gather_one(bins, starts, stops, W[:, 0], total[:, 0], first)
+        else:
+            _bin_loops.gather(bins, starts, W, total, first)
+
+    def rmatmat(self, V, out=None):
         V = np.asarray(V, self.dtype)
         if out is None:
-            out = np.zeros((self.shape[1], V.shape[1]))
-        else:
-            fill(out, 0.0, self.n_jobs)
-        single = V.shape[1] == 1
+            out = np.empty((self.shape[1], V.shape[1]))
+        if not self._chunks:
+            out[...] = 0.0
         for chunk, order, blocks in self._each_chunk():
-            part = V[chunk] if order is None else V[chunk][order]
-            part = np.multiply(part, self.dtype.type(self._value), order="C")
+            part = self._scaled(V[chunk], order)
+            tasks = [
+                BinBlock(block.grids[some], block.bins[some], block.complete)
+                for block in blocks
+                for some in slices(len(block.grids), _TASK_GRIDS)
+            ]
 
-            def add(block, part=part):
-                grids, bins, complete = block
-                starts, stops = self._starts[grids], self._starts[grids + 1]
-                if not complete:
-                    _bin_loops.scatter_found(bins, starts, stops, part, out)
-                elif single:
-                    _bin_loops.scatter_one(bins, starts, part[:, 0], out[:, 0])
-                else:
-                    _bin_loops.scatter(bins, starts, part, out)
+            def add(block, part=part, fresh=chunk.start == 0):
+                self._scatter(block, part, out, fresh)
 
-            for _ in tile_map(add, blocks, self.n_jobs):
-                pass
+            run_tiles(add, tasks, self.n_jobs)
         return out
+
+    def _scaled(self, V, order):
+        """The value times V, rows in the order that bins are kept in."""
+        from rkhs.compute import _bin_loops
+
+        value = self.dtype.type(self._value)
+        if order is None:
+            return np.multiply(V, value, order="C")
+        out = np.empty(V.shape, self.dtype)
+        run_tiles(
+            lambda rows: _bin_loops.take_rows(V, value, order[rows], out[rows]),
+            slices(len(V), _TILE_ROWS[1]),
+            self.n_jobs,
+        )
+        return out
+
+    def _scatter(self, block, part, out, fresh):
+        """Add a block's part of Z.T @ V, or write it if `fresh`."""
+        from rkhs.compute import _bin_loops
+
+        grids, bins, complete = block
+        starts, stops = self._starts[grids], self._starts[grids + 1]
+        if not complete:
+            _bin_loops.scatter_found(bins, starts, stops, part, out, fresh)
+        elif part.shape[1] == 1:
+            _bin_loops.scatter_one(bins, starts, stops, part[:, 0], out[:, 0], fresh)
+        else:
+            _bin_loops.scatter(bins, starts, stops, part, out, fresh)
 
     def gram(self, W, middle, out=None):
         inner = self.matmat(W)
@@ -233,7 +265,7 @@ class BinnedOperator(Operator):
 
     def squared_column_sums(self, weight: np.ndarray) -> np.ndarray:
         """The diagonal of Z.T @ diag(weight) @ Z, one column for each column of weights."""
-        return self.rmatmat(weight) * self._value
+        return self.rmatmat(weight * self._value)
 
     def take(self, index):
         """The given rows as a CSR matrix."""

@@ -14,7 +14,7 @@ from rkhs.search._metric import METRIC_ROWS, learn_metric
 from rkhs.search._sample import distinct_rows
 from rkhs.search._scales import learn_scales
 from rkhs.search._search import Choice, _sample_size, _scales_line
-from rkhs.search._tuning import RIDGES, Task, best_dense_ridge, scaled, split
+from rkhs.search._tuning import RIDGES, Task, best_dense_ridge, scaled, split, with_scale
 
 # Fewer centres flatter maps of few directions, which more centres no longer need.
 _TRIAL_ROWS, _TRIAL_CENTERS = 20_000, 1000
@@ -60,7 +60,7 @@ def learn_mapped_kernel(
         f"metric of {len(found.matrix)} directions from {min(len(sample[0]), METRIC_ROWS)} rows: "
         "leave-one-out errors " + ", ".join(f"{error:.4g}" for error in found.errors),
     ]
-    unit = type(kernel)(**{**kernel.get_params(deep=False), "length_scale": 1.0})
+    unit = with_scale(kernel, 1.0)
     if len(distinct.rows) < _FEWEST_ROWS:
         return Choice(Mapped(unit, found.matrix), "auto", "auto", 1.0, report)
     task = split(source, distinct, _TRIAL_ROWS)

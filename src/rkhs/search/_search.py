@@ -10,7 +10,7 @@ from scipy.optimize import minimize_scalar
 from rkhs.data import RowSource
 from rkhs.features import Concatenated, FeatureMap, Nystrom, RandomBinning
 from rkhs.features._base import sample_rows
-from rkhs.kernels import Laplacian
+from rkhs.kernels import Gaussian, Laplacian, Matern
 from rkhs.kernels._base import StationaryKernel
 from rkhs.losses import Loss, Softmax, SquaredError
 from rkhs.search._sample import distinct_rows
@@ -24,11 +24,12 @@ from rkhs.search._tuning import (
     best_squared_ridge,
     scaled,
     split,
+    with_scale,
 )
 from rkhs.solvers import ConjugateGradient, NewtonCG, Solver
 
 _SMALLEST_FACTOR = 1 / 32  # of all length scales: more rows bear shorter ones
-_LOWER = (0.3, 0.1, 0.03)  # of the ridge of the squared error, for other losses
+_LOWER = (1.0, 0.3, 0.1, 0.03)  # of the ridge of the squared error, for other losses
 _SAMPLED = 10**7  # numbers that scales are learnt from
 _TRIAL_ROWS, _MOST_TRIAL_ROWS, _TRIAL_TARGETS = 20_000, 100_000, 400_000
 _TRIAL_GRIDS, _FEWEST_GRIDS = 128, 64
@@ -39,6 +40,10 @@ _SCARCE, _MORE = 0.875, 2  # times the error of half as many; so many times as m
 _ENTRIES = 4 * 10**7  # rows times centres: a fit multiplies with them some dozen times
 _WORTH = 0.99  # times the error without them, for grids to be taken
 _NEAR_ROWS, _NEAR_NUMBERS = (600, 20_000), 4 * 10**6  # among which near rows are found
+_RADIAL_FORMS = (Matern(2.0, nu=1.5), Gaussian(1.0))  # with a factor of their scales
+_MARGIN = 0.9  # for each time that a table has the rows of a trial
+_LEAST_RIDGE = 0.01  # of losses that take Newton's steps, which smaller ones slow down
+_RADIAL_RIDGES = [ridge for ridge in RIDGES if ridge >= 0.03]
 _SHORTER = 0.997  # times the error of scales twice as long
 _PLAIN_ROWS = 1000  # that unlearnt scales come from
 _LONGEST = 10.0  # times an unlearnt scale, for a column that seems not to count
@@ -48,7 +53,7 @@ _COUNTED_GRIDS = 8  # whose cells are counted to know
 _GRID_RIDGES = [ridge for ridge in RIDGES if ridge >= 0.03]  # smaller ones take many iterations
 _TOL, _CLASS_TOL = 5e-4, 3e-3
 _LOG_SHARPNESS = (0.0, 6.0)
-_NEWTON_TOL, _NEWTON_INNER = 3e-2, 25  # a tighter solution predicts hardly better
+_NEWTON_TOL, _NEWTON_INNER = 2e-2, 25  # a tighter solution predicts hardly better
 
 
 @dataclass(frozen=True)
@@ -111,8 +116,9 @@ def search(
     )
     report = [_scales_line(scales, len(distinct.rows[few]))]
     task = split(source, distinct, _trial_size(source, target.shape[1]))
+    n_rows = len(distinct.rows)
     found, smooth = _best_parts(
-        source, task, scales, report, begin + 2.0 * quarter, seed, memory, n_jobs
+        source, task, n_rows, scales, report, begin + 2.0 * quarter, seed, memory, n_jobs
     )
     n_grids = _grid_count(found.best_kernel, source, task, memory, n_jobs)
     n_centers = _center_count(source, task, memory, smooth is not None and smooth.scarce)
@@ -128,15 +134,19 @@ def search(
     elif not loss.quadratic:
         solver = NewtonCG(tol=_NEWTON_TOL, max_inner=_NEWTON_INNER)
         ridges = [ridge * r for r in (_LOWER[:1] if found.late else _LOWER)]
-        trial = _representation(found, smooth, _TRIAL_GRIDS, _TRIAL_CENTERS, seed)
+        ridges = [r for r in ridges if r >= _LEAST_RIDGE] or ridges[:1]
+        centers = Nystrom(_TRIAL_CENTERS)
+        trial = _representation(found, smooth, _TRIAL_GRIDS, centers, seed)
         fit = best_ridge(task, kernel, trial, solver, loss, ridges, n_jobs)
         ridge = fit.ridge
         report.append(f"{type(loss).__name__}, ridge {ridge:g}: held-out loss {fit.loss:.4g}")
-    features = _representation(found, smooth, n_grids, n_centers)
+    # Rows that differ, whatever their order and repetitions.
+    centers = Nystrom(n_centers, centers=source.floats(distinct.rows[:n_centers]))
+    features = _representation(found, smooth, n_grids, centers)
     return Choice(kernel, features, solver, ridge, report, instead)
 
 
-def _best_parts(source, task, scales, report, deadline, seed, memory, n_jobs):
+def _best_parts(source, task, n_rows, scales, report, deadline, seed, memory, n_jobs):
     """Grids that have the lowest error, and the smooth part beside them, or None.
 
     What costs more, shorter scales or grids at all, must lower the error by more than its noise.
@@ -144,7 +154,7 @@ def _best_parts(source, task, scales, report, deadline, seed, memory, n_jobs):
     learnt = Laplacian(scales.length_scale)
     best, smooth = _Best(learnt, report, deadline), None
     if _center_count(source, task, memory) and not best.late:
-        smooth = _smooth_part(best, task, source.categorical, seed, n_jobs)
+        smooth = _smooth_part(best, task, n_rows, source.categorical, seed, n_jobs)
     rest = task if smooth is None else smooth.rest(task)
     _try_binning(best, rest, seed, n_jobs, first=1.0 if smooth is None else 0.5)
     if not best.late:
@@ -179,15 +189,15 @@ def _sharpness(f, one_hot, task) -> float:
     return float(np.exp(minimize_scalar(loss, bounds=_LOG_SHARPNESS, method="bounded").x))
 
 
-def _representation(found, smooth, n_grids, n_centers, seed=None) -> FeatureMap:
+def _representation(found, smooth, n_grids, centers, seed=None) -> FeatureMap:
     """Grids, beside centres if there is a smooth part, or centres alone."""
     if smooth is None:
         return RandomBinning(n_grids, random_state=seed)
     if found.needless:
-        return Nystrom(n_centers, random_state=seed)
+        return centers.set_params(random_state=seed)
     # Its own ridge, relative to the common one, is the weight of a part's kernel.
     grids = RandomBinning(n_grids, kernel=smooth.ridge / found.ridge * found.best_kernel)
-    return Concatenated([Nystrom(n_centers, kernel=smooth.kernel), grids], random_state=seed)
+    return Concatenated([centers.set_params(kernel=smooth.kernel), grids], random_state=seed)
 
 
 def _grid_count(kernel, source, task, memory, n_jobs) -> int:
@@ -241,7 +251,7 @@ def learn_kernel(
         n_jobs,
         begin + half,
     )
-    kernel = type(kernel)(**{**kernel.get_params(deep=False), "length_scale": scales.length_scale})
+    kernel = with_scale(kernel, scales.length_scale)
     report = [_scales_line(scales, len(distinct.rows[few]))]
     found = _Best(kernel, report, begin + half)
     if len(distinct.rows) < _FEWEST_ROWS:
@@ -311,22 +321,49 @@ class _Smooth:
         )
 
 
-def _smooth_part(found, task, categorical, seed, n_jobs) -> _Smooth | None:
+def _smooth_part(found, task, n_rows, categorical, seed, n_jobs) -> _Smooth | None:
     """Kernel functions at some rows, of the columns that are numbers."""
     scale = np.where(categorical, np.inf, found.kernel.length_scale)
     if not np.isfinite(scale).any():
         return None
-    kernel = Laplacian(scale)
     count = min(_TRIAL_CENTERS, len(task.source))
-    half, fit = (
-        best_dense_ridge(task, kernel, Nystrom(n, random_state=seed), RIDGES, n_jobs)
-        for n in (count // 2, count)
-    )
+
+    def attempt(kernel, ridges, n_centers=count):
+        trial = Nystrom(n_centers, random_state=seed)
+        return best_dense_ridge(task, kernel, trial, ridges, n_jobs)
+
+    def part(kernel, fit, scarce):
+        return _Smooth(kernel, fit.loss, fit.ridge, fit.fitted, fit.predicted, scarce)
+
+    kernel: StationaryKernel = Laplacian(scale)
+    half, fit = (attempt(kernel, RIDGES, n_centers) for n_centers in (count // 2, count))
     found.note(f"Nystrom({count})", 1.0, fit.loss, fit.ridge)
-    scarce = fit.loss < _SCARCE * half.loss
-    if scarce:
+    if fit.loss < _SCARCE * half.loss:
+        # Details that more rows will show: a smoother kernel would not follow them.
         found.report.append(f"half as many centres: {half.loss:.4g}; so the model gets more")
-    return _Smooth(kernel, fit.loss, fit.ridge, fit.fitted, fit.predicted, scarce)
+        return part(kernel, fit, scarce=True)
+    radial = _radial_ratio(task, scale) * scale
+    others = [with_scale(form, form.length_scale * radial) for form in _RADIAL_FORMS]
+    trials = [attempt(other, _RADIAL_RIDGES) for other in others]
+    for form, trial in zip(_RADIAL_FORMS, trials, strict=True):
+        name = f"Nystrom({count}), {type(form).__name__}"
+        found.note(name, form.length_scale, trial.loss, trial.ridge)
+    best = int(np.argmin([trial.loss for trial in trials]))
+    # What some rows gain from smoothness, all of them may not: more rows show more details.
+    margin = _WORTH * _MARGIN ** (n_rows / (len(task.source) + len(task.held_out)) - 1.0)
+    if trials[best].loss < margin * fit.loss:
+        kernel, fit = others[best], trials[best]
+    return part(kernel, fit, scarce=False)
+
+
+def _radial_ratio(task, scale) -> float:
+    """Euclidean distance of two rows over the sum of their columns' distances, on average."""
+    rows = task.source[slice(0, _PLAIN_ROWS)]
+    used = np.isfinite(scale)
+    middle = len(rows) // 2
+    distance = np.abs(rows[:middle] - rows[middle : 2 * middle])[:, used] / scale[used]
+    total = distance.sum()
+    return float(np.sqrt(np.square(distance).sum(axis=1)).sum() / total) if total > 0 else 1.0
 
 
 def _try_binning(found, task, seed, n_jobs, ridges=_GRID_RIDGES, first=1.0):

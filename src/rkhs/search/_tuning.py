@@ -49,10 +49,14 @@ def split(source: RowSource, distinct, n_rows: int) -> Task:
     return Task(*part(slice(held, n_rows)), *part(slice(0, held)))
 
 
+def with_scale(kernel: StationaryKernel, scale) -> StationaryKernel:
+    """The same kernel with other length scales."""
+    return type(kernel)(**{**kernel.get_params(deep=False), "length_scale": scale})
+
+
 def scaled(kernel: StationaryKernel, factor: float) -> StationaryKernel:
     """The same kernel with longer or shorter length scales."""
-    scale = factor * np.asarray(kernel.length_scale)
-    return type(kernel)(**{**kernel.get_params(deep=False), "length_scale": scale})
+    return with_scale(kernel, factor * np.asarray(kernel.length_scale))
 
 
 class DenseFit(NamedTuple):

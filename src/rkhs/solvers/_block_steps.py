@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from rkhs.compute import blas_for, scratch, slices, tile_map, transposed_times
+from rkhs.compute import blas_for, run_tiles, scratch, slices, tile_map, transposed_times
 from rkhs.data import RowSource
 from rkhs.problem import Problem
 from rkhs.solvers._preconditioner import largest_eigenvalue
@@ -34,6 +34,7 @@ class Batch:
     count: int = 1  # of the iteration
     f: np.ndarray = field(init=False)
     slope: np.ndarray = field(init=False)
+    agreement: float = field(init=False, default=1.0)  # share of the step's slope, not noise
 
     def evaluate(self, pairs, scale) -> None:
         """The function with these coefficients of cosines and sines, and the loss's slope."""
@@ -100,14 +101,14 @@ class Batch:
         direction = directions.reshape(2 * width, _FOLDS, -1).sum(axis=1)
         total = float(np.vdot(folds.sum(axis=0), direction))
         noise = self.noise(total, float(np.vdot(gradients, directions)), shares)
+        self.agreement = 1.0 - noise / total if total > 0 else 1.0
         moved = np.empty(self.f.shape)
         narrow = direction.astype(Z.dtype)
 
         def times(rows):
             moved[rows] = Z[rows] @ narrow
 
-        for _ in tile_map(times, tiles, problem.n_jobs):
-            pass
+        run_tiles(times, tiles, problem.n_jobs)
         line = (
             penalty * float(np.vdot(old, direction)),
             penalty * float(np.vdot(direction, direction)),
@@ -301,8 +302,7 @@ class Newton(Rule):
             (scale, slices(len(Z), _ROWS)),
             (products, slices(size, _COLUMNS)),
         ):
-            for _ in tile_map(function, tiles, n_jobs):
-                pass
+            run_tiles(function, tiles, n_jobs)
         # Of so many rows as the weights are worth, a share of the covariance is noise.
         effective = total**2 / float(weight @ weight)
         noise = _DAMPING * size / effective * float(np.trace(H)) / size

@@ -6,14 +6,14 @@ depend on the number of threads; each piece has its own sums.
 
 import numpy as np
 
-from rkhs.compute import core_count, slices, tile_map, together, uniform
+from rkhs.compute import core_count, run_tiles, slices, tile_map, together, uniform
 
 _STREAM = 4001  # of the random order of blocks
 _PIECE_ROWS = 32_768  # at least, so that a piece is worth a call of Python's
 _PIECES = 4  # at most, for kept rows
 _GRID_PIECE_ROWS = 2048  # the same for whole epochs in compiled code
 _GRID_PIECES = 8
-_LISTED_ROWS = 4096  # at once, of places in a support
+_LISTED_ROWS = 512  # at once, of places in a support: lists that stay in cache
 _WIDTH = 64  # of a block of dense columns
 _SMALLEST = 1e-30  # curvature of a column of zeros
 _PRECISION = 1e-2  # of a block's own minimisation
@@ -69,8 +69,7 @@ class Columns:
                 if part.any():
                     self.add(piece, block, part, out[self.pieces[piece]])
 
-        for _ in tile_map(add, range(len(self.pieces)), n_jobs):
-            pass
+        run_tiles(add, range(len(self.pieces)), n_jobs)
         return out
 
     def minimise(self, block, gradient, w, curvature, alpha, sparse):
@@ -110,7 +109,7 @@ class Grids(Columns):
         largest = int(np.diff(self._starts).max()) + 1
         shape = len(self.pieces) + 1, largest, coef.shape[1]
         if self._rooms.shape != shape:
-            self._rooms = np.zeros(shape)
+            self._rooms = np.empty(shape)
         order = np.asarray(blocks, np.int64)
         claims, done = _counters(2 * len(order) + 1, len(self.pieces))
         found = np.zeros((len(order), len(self.pieces)))
@@ -131,8 +130,7 @@ class Grids(Columns):
                 self._numbers, piece, self._starts, self._value, delta, rows
             )
 
-        for _ in tile_map(add, range(len(self.pieces)), n_jobs):
-            pass
+        run_tiles(add, range(len(self.pieces)), n_jobs)
         return out
 
     def entries_in(self, support):
@@ -316,9 +314,13 @@ def _transposed(operator):
 
 
 def _piece_size(n_rows, least=None, most=_PIECES):
-    """Pieces of the same size: as many as there are rows for, and not too many."""
+    """Pieces of the same size: as many as there are rows for, and not too many.
+
+    A power of two, so that none is left over when two or four threads share them.
+    """
     least = _PIECE_ROWS if least is None else least
-    return -(-n_rows // min(most, max(1, n_rows // least)))
+    pieces = min(most, max(1, n_rows // least))
+    return -(-n_rows // 2 ** (pieces - 1).bit_length())
 
 
 def _cut(chunks, size):

@@ -5,18 +5,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rkhs.compute import single_threaded_blas, slices, tile_map
+from rkhs.compute import fill, single_threaded_blas, tile_map
 from rkhs.losses import LOSSES
 from rkhs.solvers import _support
 from rkhs.solvers._base import Solver, State
 from rkhs.solvers._columns import Columns, columns_bytes, columns_of
+from rkhs.solvers._responses import objective_at, table_order, trusted_bends
 
 _SCHEMES = ("grid", "random")
 _ROUND = 4  # epochs, of which only the first visits blocks at rest
-_LEAST_BEND = 0.01  # second derivative over its bound, below which it is not trusted
 _BACKTRACKS = 20
 _ROUNDING = 1e-13
-_ROWS_AT_ONCE = 8192
 
 
 @dataclass
@@ -30,6 +29,7 @@ class _CoordinateState(State):
     target: np.ndarray = field(default_factory=lambda: np.empty(0))
     weight: np.ndarray = field(default_factory=lambda: np.empty(0))
     curvature: np.ndarray = field(default_factory=lambda: np.empty(0))
+    last: np.ndarray = field(default_factory=lambda: np.empty(0))  # coefficients before an epoch
     violations: np.ndarray = field(default_factory=lambda: np.empty(0))  # block by block
     blocks: list = field(default_factory=list)  # of this round
     moment: tuple = (np.empty(0, np.intp), None)  # of some columns of Z, and which
@@ -196,22 +196,9 @@ class CoordinateDescent(Solver):
 
 def _measure(problem, state):
     """Slopes and objective at the state's responses."""
-    loss, value = problem.loss, 0.0
-    state.slopes = np.empty_like(state.f) if state.slopes.shape != state.f.shape else state.slopes
-
-    def work(piece):
-        # Little at a time: threads wait for each other over large new arrays.
-        total = 0.0
-        for start in range(piece.start, piece.stop, _ROWS_AT_ONCE):
-            rows = slice(start, min(start + _ROWS_AT_ONCE, piece.stop))
-            f, target, weight = state.f[rows], state.target[rows], state.weight[rows]
-            np.multiply(weight[:, None], loss.derivative(f, target), out=state.slopes[rows])
-            total += float(weight @ loss.elementwise(f, target).sum(axis=1))
-        return total
-
-    for part in tile_map(work, slices(len(state.f), 8 * _ROWS_AT_ONCE), problem.n_jobs):
-        value += part
-    state.objective = value + problem.penalty_value(state.coef, state.f)
+    if state.slopes.shape != state.f.shape:
+        state.slopes = np.empty_like(state.f)
+    state.objective = objective_at(problem, state, state.coef, state.f, state.slopes)
 
 
 def _sweep(problem, state):
@@ -219,7 +206,7 @@ def _sweep(problem, state):
     columns, loss = state.columns, problem.loss
     if state.round == 0:
         _expand(problem, state)
-    f, coef = state.f, state.coef.copy()
+    f, coef = state.f, _kept_copy(problem, state)
     highest = state.objective + _ROUNDING * abs(state.objective)
     shift = np.zeros_like(f)
     violations = columns.sweep(
@@ -236,8 +223,10 @@ def _sweep(problem, state):
     state.violations[state.blocks] = violations
     state.f = f + shift
     _measure(problem, state)
+    if loss.quadratic or state.objective <= highest:
+        return float(violations.max())
     size, delta = 1.0, state.coef - coef
-    while not loss.quadratic and not state.objective <= highest:
+    while not state.objective <= highest:
         size = 0.5 * size if size > 0.5**_BACKTRACKS else 0.0
         state.coef, state.f = coef + size * delta, f + size * shift
         _measure(problem, state)
@@ -248,19 +237,20 @@ def _sweep(problem, state):
 
 def _expand(problem, state):
     """Second derivatives of the loss at each row, and of their sums over each bin."""
-    columns, loss = state.columns, problem.loss
-    weight = state.weight[:, None]
-    if loss.quadratic:
-        state.bends = weight
+    if problem.loss.quadratic:
+        state.bends = state.weight[:, None]
         return
-    second = loss.second_derivative(state.f, state.target)
-    if loss.coupled:
-        second *= 2.0  # diag(p) - p p^T is at most twice its own diagonal
-    np.clip(second, _LEAST_BEND * loss.curvature, loss.curvature, out=second)
-    state.bends = np.multiply(weight, second, out=second)
-    bends = _support.table_order(state, state.bends)
-    state.curvature = problem.operator.squared_column_sums(bends)
-    np.maximum(state.curvature, columns.least, out=state.curvature)
+    state.bends = trusted_bends(problem, state)
+    state.curvature = problem.operator.squared_column_sums(table_order(state, state.bends))
+    np.maximum(state.curvature, state.columns.least, out=state.curvature)
+
+
+def _kept_copy(problem, state):
+    """The coefficients, copied to memory that is used again: there may be many."""
+    if state.last.shape != state.coef.shape:
+        state.last = np.empty_like(state.coef)
+    fill(state.last, state.coef, problem.n_jobs)
+    return state.last
 
 
 def _epoch(problem, state):

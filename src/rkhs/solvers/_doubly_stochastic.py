@@ -10,12 +10,13 @@ from rkhs.data import RowSource
 from rkhs.solvers._base import Solver, State, is_integer, is_number
 from rkhs.solvers._block_steps import STEPS, Batch
 
-_ORDER_STREAM, _REUSE_STREAM = 1401, 1402
+_ORDER_STREAM, _REUSE_STREAM, _GROWTH_STREAM = 1401, 1402, 1403
 _SMALLEST_BATCH, _LARGEST_BATCH = 512, 65_536
 _SMALLEST_BLOCK, _LARGEST_BLOCK = 64, 1024
 _ROWS_PER_FEATURE = 2
 _SHORTEST_EPOCH = 8  # iterations
 _AVERAGING = 8  # weight of iterate t in the average grows like t^8: the tail counts
+_RECENT = 2  # iterations that the share of noise in a slope is averaged over
 _PROBED = 64  # rows that the variance of features is estimated from
 
 
@@ -49,6 +50,7 @@ class StreamState(State):
     first_length: float = 1.0  # of the first step, from the curvature
     largest_slope: float = 0.0
     spread: float = -1.0  # variance of a feature's product around the kernel
+    agreement: float = 1.0  # share of recent steps' slopes that is not noise of their rows
     waiting: tuple | None = None
 
     @property
@@ -297,6 +299,7 @@ class DSG(Solver):
         automatic = self.step_size == "auto"
         pairs = state.scale * state.iterate
         direction, length = batch.step(pairs, frequencies, rule, length, automatic)
+        state.agreement += (batch.agreement - state.agreement) / _RECENT
         if not rule.penalised:
             state.scale *= max(0.0, 1.0 - length * problem.alpha)
         return self._moved(state, block, frequencies, direction, length, batch)
@@ -304,7 +307,7 @@ class DSG(Solver):
     def _choose(self, problem, state, batch, length):
         """Block to update (the number of blocks for a new one), and the length of the step."""
         n_blocks = len(state.edges) - 1
-        if self._is_full(state) or self._reuses(state):
+        if self._is_full(state) or self._reuses(problem, state):
             u = uniform(problem.seed, _REUSE_STREAM, state.count, (1,))[0]
             # Any old feature with the same probability: large blocks more often.
             place = int(u * state.n_frequencies)
@@ -316,7 +319,8 @@ class DSG(Solver):
             return False
         return state.n_frequencies >= self.max_features // 2
 
-    def _reuses(self, state):
+    def _reuses(self, problem, state):
+        """Whether the next block is an old one, drawn at random."""
         return False
 
     def _block_width(self, n_rows):
@@ -400,7 +404,7 @@ class UDSG(DSG):
         if not (is_integer(self.reuse) and self.reuse >= 0):
             raise ValueError(f"reuse must be a whole number from 0, got {self.reuse!r}.")
 
-    def _reuses(self, state):
+    def _reuses(self, problem, state):
         return (state.count - 1) % (self.generate + self.reuse) >= self.generate
 
 
@@ -418,6 +422,11 @@ class CDSG(DSG):
     all blocks is longer than :math:`\gamma`, that block is updated with it; else a new one is
     drawn. M and :math:`\sigma^2` are estimated from the rows.
 
+    With ``step="newton"``, the steps do not shrink, and this bound does not see what they make of
+    a batch's noise. So of the steps that it leaves to new blocks, only the share of the recent
+    slopes that parts of the batch agree on draws one, though at least :math:`t^{-1/2}`; the
+    others return to an old block at random.
+
     Parameters
     ----------
     tol, step, step_size, batch_size, block_size, max_features, shuffle
@@ -433,6 +442,14 @@ class CDSG(DSG):
     >>> model.score(X, y) > 0.95
     True
     """
+
+    def _reuses(self, problem, state):
+        if not STEPS[str(self.step)].penalised:
+            return False
+        # What a new block makes of noise stays: later blocks correct the function, but the norms
+        # of both count. A block that is visited again forgets it.
+        grows = max(state.count**-0.5, state.agreement)
+        return bool(uniform(problem.seed, _GROWTH_STREAM, state.count, (1,))[0] >= grows)
 
     def _choose(self, problem, state, batch, length):
         slopes = np.sqrt(np.einsum("ij,ij->i", batch.slope, batch.slope).max())

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky, eigh, lapack, solve_triangular
 
-from rkhs.compute import blas_for, multiply, slices, tile_map, uniform
+from rkhs.compute import blas_for, multiply, run_tiles, slices, uniform
 from rkhs.data import RowSource
 from rkhs.operators import KernelOperator, WhitenedOperator, gram_factor
 
@@ -281,8 +281,7 @@ def _for_kernel(problem, root_weight: np.ndarray):
         tile *= root_weight[part, None].astype(tile.dtype)
         Z[part] = solve_triangular(factor, tile.T, lower=True, check_finite=False).T
 
-    for _ in tile_map(fill, slices(len(Z), 512), problem.n_jobs):
-        pass
+    run_tiles(fill, slices(len(Z), 512), problem.n_jobs)
     with blas_for(Z.shape[1]):
         values, vectors = eigh(np.float64(Z.T @ Z))
     keep = values > 1e-6 * values[-1]

@@ -5,6 +5,7 @@ from scipy.linalg import LinAlgError, cho_solve, cholesky
 
 from rkhs.compute import blas_for
 from rkhs.solvers._newton_cg import conjugate_gradients, weighted_hessian
+from rkhs.solvers._responses import objective_at, second_derivatives, table_order
 
 _LARGEST = 2048  # coefficients whose second moment is worth a factorisation
 _COPIES = 5  # of that matrix, while it is worked on
@@ -34,15 +35,6 @@ def improved(problem, state, tolerance: float):
     return _by_conjugate_gradients(problem, state, sparse)
 
 
-def table_order(state, values):
-    """Rows in the order of the table."""
-    if state.columns.order is None:
-        return values
-    out = np.empty_like(values)
-    out[state.columns.order] = values
-    return out
-
-
 def _is_small(problem, state):
     """Whether second moments on the support are worth their time and memory."""
     columns = state.columns
@@ -64,16 +56,14 @@ def _direct(problem, state, tolerance):
     """Minimise the second-order expansion on the support of each output."""
     columns, coef = state.columns, state.coef
     slopes = problem.adjoint(table_order(state, state.slopes))
-    second = np.ones_like(state.f)
-    if not problem.loss.quadratic:
-        second = problem.loss.second_derivative(state.f, state.target)
+    second = None if problem.loss.quadratic else second_derivatives(problem, state)
     delta = np.zeros_like(coef)
     precision = max(0.3 * tolerance, _PRECISION * state.largest)
     for c in range(coef.shape[1]):
         support = np.flatnonzero(coef[:, c])
         if not len(support):
             continue
-        if problem.loss.quadratic:
+        if second is None:
             moment = _kept_moment(problem, state, support)
         else:
             moment = columns.second_moment(support, state.weight * second[:, c], problem.n_jobs)
@@ -83,7 +73,7 @@ def _direct(problem, state, tolerance):
     size = 1.0
     for _ in range(_TRIALS):
         new = coef + size * delta, state.f + size * along
-        if _objective(problem, state, *new) < state.objective:
+        if objective_at(problem, state, *new) < state.objective:
             return new
         size *= 0.25
     return None
@@ -234,12 +224,7 @@ def _by_conjugate_gradients(problem, state, sparse):
         if sparse:
             new[np.sign(new) != np.sign(coef)] = 0.0
         responses = state.f + state.columns.responses(new - coef, problem.n_jobs)
-        if _objective(problem, state, new, responses) < state.objective:
+        if objective_at(problem, state, new, responses) < state.objective:
             return new, responses
         size *= 0.25
     return None
-
-
-def _objective(problem, state, coef, f):
-    value = problem.loss.value(f, state.target, state.weight)
-    return value + problem.penalty_value(coef, f)

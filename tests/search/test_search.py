@@ -1,0 +1,61 @@
+"""What a search finds for a table."""
+
+import numpy as np
+import pytest
+
+from rkhs.data import RowSource
+from rkhs.features import Nystrom
+from rkhs.kernels import Gaussian, Laplacian, Matern
+from rkhs.losses import SquaredError
+from rkhs.search import search
+from rkhs.search._search import _radial_ratio
+from rkhs.search._tuning import Task
+
+rng = np.random.default_rng(0)
+X = rng.uniform(-1, 1, size=(1500, 2))
+WEIGHT = np.ones(len(X))
+
+
+def searched(X, y, weight):
+    y = y[:, None] - np.average(y, weights=weight)
+    memory = 2**30
+    return search(RowSource(X), y, weight, SquaredError(), np.zeros(1), seed=0, memory=memory)
+
+
+def smooth_part(choice) -> Nystrom:
+    """The centres, with their kernel."""
+    if isinstance(choice.features, Nystrom):
+        return choice.features.set_params(kernel=choice.kernel)
+    return choice.features.maps[0]
+
+
+def test_a_smooth_function_gets_a_smooth_kernel():
+    y = np.sin(2 * X[:, 0]) * X[:, 1] + 0.1 * rng.normal(size=len(X))
+    assert isinstance(smooth_part(searched(X, y, WEIGHT)).kernel, Matern | Gaussian)
+
+
+def test_a_function_of_steps_gets_a_rough_kernel():
+    y = np.sign(np.sin(5 * X[:, 0])) * np.sign(X[:, 1]) + 0.1 * rng.normal(size=len(X))
+    assert isinstance(smooth_part(searched(X, y, WEIGHT)).kernel, Laplacian)
+
+
+def test_weights_and_repetitions_get_the_same_centres_and_scales():
+    y = np.cos(3 * X[:, 0]) + 0.1 * rng.normal(size=len(X))
+    weight = rng.integers(1, 4, len(X))
+    rows = rng.permutation(np.repeat(np.arange(len(X)), weight))
+    once, many = searched(X, y, 1.0 * weight), searched(X[rows], y[rows], np.ones(len(rows)))
+    np.testing.assert_array_equal(smooth_part(once).centers, smooth_part(many).centers)
+    assert len(np.unique(smooth_part(once).centers, axis=0)) == len(smooth_part(once).centers)
+    scales = [smooth_part(choice).kernel.length_scale for choice in (once, many)]
+    np.testing.assert_allclose(*scales, rtol=1e-5)
+    assert once.ridge == pytest.approx(many.ridge)
+
+
+def test_scales_of_radial_kernels_keep_the_mean_distance():
+    rows = np.repeat(rng.normal(size=(100, 1)), 4, axis=1) * [1.0, 2.0, 3.0, 5.0]
+    task = Task(RowSource(rows), *[None] * 5)
+    # Four columns that differ by as much: the root of four instead of four.
+    scale = np.array([1.0, 2.0, 3.0, 5.0])
+    assert _radial_ratio(task, scale) == pytest.approx(0.5)
+    scale[1:] = np.inf
+    assert _radial_ratio(task, scale) == pytest.approx(1.0)
