@@ -435,7 +435,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         map_bytes = features.fit_bytes() if features is not None else 0
         bare = operator(0)
         free = memory - map_bytes - bare.working_bytes
-        # The solver may take half of what is left, kept tiles get the rest.
+        # The solver may take half of what is left. Kept tiles get the rest, but for a tenth of
+        # the whole: what the allocator cannot give again, and temporary vectors of rows.
         own = solver.memory(bare, n_outputs, features is not None, max(free // 2, 0))
         if own > free:
             self._refuse_memory(memory - free + own, memory)
@@ -447,7 +448,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             source=source,
             target=target,
             weight=weight / weight.sum(),
-            operator=operator(free - own),
+            operator=operator(max(0, free - own - memory // 10)),
             seed=seed,
             memory=free // 2,
             n_jobs=self.n_jobs,
