@@ -11,7 +11,7 @@ from rkhs.compute._distances import (
 )
 from rkhs.compute._draws import SAMPLINGS, Draw, IndependentDraw, OrthogonalDraw, QuasiDraw
 from rkhs.compute._elementwise import cosine_pairs, cosines, exponential, matern
-from rkhs.compute._lapack import invert_lower
+from rkhs.compute._lapack import invert_lower, solve_lower
 from rkhs.compute._memory import available_memory
 from rkhs.compute._products import (
     add_cosine_pairs_times,
@@ -71,6 +71,7 @@ __all__ = [
     "scratch",
     "single_threaded_blas",
     "slices",
+    "solve_lower",
     "squared_distances",
     "tile_map",
     "times",

@@ -36,6 +36,23 @@ def metric(X, inverse, cap, squared, out):
 
 
 @_fast
+def metric_to(X, place, inverse, cap, squared, out):
+    wide()
+    # out[k] = the sum over columns of distances of rows k and `place`, or their squares.
+    out[:] = np.float32(0.0)
+    for c in range(X.shape[0]):
+        column = X[c]
+        here, limit, scale = column[place], cap[c], inverse[c]
+        if squared:
+            for k in range(out.shape[0]):
+                d = min(abs(column[k] - here), limit) * scale
+                out[k] += d * d
+        else:
+            for k in range(out.shape[0]):
+                out[k] += min(abs(column[k] - here), limit) * scale
+
+
+@_fast
 def metric_sums(M, X, cap, squared, out):
     wide()
     # out[c] = sum over pairs of M times the distance in column c, or its square.

@@ -20,6 +20,7 @@ from rkhs.kernels._length_scale import weighted_median
 from rkhs.operators import BinBlock, BinnedOperator
 
 _BLOCK = 8  # grids that one thread works on at a time
+_JOINED = 2**20  # bin numbers of a block that is kept: each block costs a call
 _TRAINING_ROWS = 2**20  # embedded at a time while the grids' tables are built
 _MANY_ROWS = 2**17  # whose keys are computed for one grid at a time
 _LARGEST = 1e3  # of a coordinate, in units of the sample's largest deviation
@@ -167,7 +168,7 @@ class RandomBinning(FeatureMap):
                 return _packed(grids, bins)
 
             packed = tile_map(number, slices(self.n_grids, _BLOCK), n_jobs)
-            blocks = [block for pair in packed for block in pair]
+            blocks = _joined([block for pair in packed for block in pair], len(order))
             size = order.nbytes + sum(block.bins.nbytes for block in blocks)
             tables_size = sum(table.nbytes for table in tables)
             if memory is not None and tables_size > memory:
@@ -514,3 +515,17 @@ def _packed(grids, bins):
         for here, kind in ((narrow, np.uint16), (~narrow, np.uint32))
         if here.any()
     ]
+
+
+def _joined(blocks, n_rows):
+    """The same bin numbers in fewer blocks where rows are few."""
+    n_blocks = max(1, _JOINED // max(1, _BLOCK * n_rows))
+    if n_blocks == 1:
+        return blocks
+    out = []
+    for kind in (np.uint16, np.uint32):
+        same = [block for block in blocks if block.bins.dtype == kind]
+        for some in slices(len(same), n_blocks):
+            grids, bins, _ = zip(*same[some], strict=True)
+            out.append(BinBlock(np.concatenate(grids), np.concatenate(bins)))
+    return out

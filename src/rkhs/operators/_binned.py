@@ -11,7 +11,7 @@ from rkhs.operators._base import Operator
 _SHARES = 8  # of the grids, that threads take: few, for each has sums of its own
 _TILES = 8  # of a run of rows, at least: threads share them
 _TILE_ROWS = 1024, 65_536  # whose sums stay in cache while one grid after the other is added
-_TASK_GRIDS = 4  # that a thread adds up over all rows before it takes others
+_TASK_GRIDS, _TASK_NUMBERS = 4, 2**18  # that a thread adds up before it takes others, at least
 
 
 class BinBlock(NamedTuple):
@@ -162,10 +162,11 @@ class BinnedOperator(Operator):
             out[...] = 0.0
         for chunk, order, blocks in self._each_chunk():
             part = self._scaled(V[chunk], order)
+            at_once = max(_TASK_GRIDS, _TASK_NUMBERS // (chunk.stop - chunk.start))
             tasks = [
                 BinBlock(block.grids[some], block.bins[some], block.complete)
                 for block in blocks
-                for some in slices(len(block.grids), _TASK_GRIDS)
+                for some in slices(len(block.grids), at_once)
             ]
 
             def add(block, part=part, fresh=chunk.start == 0):

@@ -51,7 +51,8 @@ _WORK = 12 * 10**7  # look-ups of a pass with all grids, times the root of the o
 _COEFFICIENTS = 4 * 10**7  # of all outputs, about
 _COUNTED_GRIDS = 8  # whose cells are counted to know
 _GRID_RIDGES = [ridge for ridge in RIDGES if ridge >= 0.03]  # smaller ones take many iterations
-_TOL, _CLASS_TOL = 5e-4, 3e-3
+_PRECISION, _CLASS_PRECISION = 0.01, 0.05  # of the error on held-out rows, for a fit's own
+_TIGHTEST, _LOOSEST = 2e-5, 1e-2  # tolerances of a fit
 _LOG_SHARPNESS = (0.0, 6.0)
 _NEWTON_TOL, _NEWTON_INNER = 2e-2, 25  # a tighter solution predicts hardly better
 
@@ -122,13 +123,13 @@ def search(
     )
     n_grids = _grid_count(found.best_kernel, source, task, memory, n_jobs)
     n_centers = _center_count(source, task, memory, smooth is not None and smooth.scarce)
-    solver: Solver = ConjugateGradient(tol=_TOL)
+    solver: Solver = ConjugateGradient(tol=_tolerance(found, task, _PRECISION))
     ridge = found.ridge if smooth is None else smooth.ridge
     kernel = smooth.kernel if found.needless else found.best_kernel
     instead = None
     if loss.coupled:
         known = sum(part.predicted for part in (found, smooth) if part is not None)
-        solver = ConjugateGradient(tol=_CLASS_TOL)
+        solver = ConjugateGradient(tol=_tolerance(found, task, _CLASS_PRECISION))
         instead = SquaredError(_sharpness(offset + known, offset + task.held_target, task))
         report.append(f"squared error for all classes at once; sharpness {instead.sharpness:.3g}")
     elif not loss.quadratic:
@@ -139,6 +140,9 @@ def search(
         trial = _representation(found, smooth, _TRIAL_GRIDS, centers, seed)
         fit = best_ridge(task, kernel, trial, solver, loss, ridges, n_jobs)
         ridge = fit.ridge
+        # What counts is the loss of new rows, of which that of fitted ones can be a fraction.
+        larger = max(1.0, fit.loss / fit.objective)
+        solver = NewtonCG(tol=larger * _NEWTON_TOL, max_inner=_NEWTON_INNER)
         report.append(f"{type(loss).__name__}, ridge {ridge:g}: held-out loss {fit.loss:.4g}")
     # Rows that differ, whatever their order and repetitions.
     centers = Nystrom(n_centers, centers=source.floats(distinct.rows[:n_centers]))
@@ -178,6 +182,13 @@ def _half_way(learnt, task, categorical) -> Laplacian:
     plain = Laplacian("auto").resolve(task.source[few], task.weight[few], categorical)
     longest = _LONGEST * plain.length_scale
     return Laplacian(np.sqrt(np.minimum(learnt.length_scale, longest) * plain.length_scale))
+
+
+def _tolerance(found, task, precision) -> float:
+    """Of conjugate gradients: a share of the error that the best trial had."""
+    nothing = SquaredError().value(np.zeros_like(task.held_target), *task[4:])
+    relative = np.sqrt(found.error / nothing) if nothing > 0 else 1.0
+    return float(np.clip(precision * relative, _TIGHTEST, _LOOSEST))
 
 
 def _sharpness(f, one_hot, task) -> float:
@@ -401,7 +412,7 @@ def search_bytes(source: RowSource, n_outputs: int = 1) -> int:
     """Memory that a search takes: rows to learn from, kernel matrices, bins of the trials."""
     n_rows, n_columns = source.shape
     sample = 20 * n_columns * max(_sample_size(source), 2 * _near_size(source))
-    matrices = 24 * SAMPLES * min(n_rows, SAMPLE_ROWS) ** 2
+    matrices = 30 * SAMPLES * min(n_rows, SAMPLE_ROWS) ** 2
     numbers = _TRIAL_GRIDS + n_columns + 2 * LANCZOS_STEPS * n_outputs
     trial = 4 * min(n_rows, _trial_size(source, n_outputs)) * numbers
     return sample + matrices + trial + 48 * n_rows

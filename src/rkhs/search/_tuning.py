@@ -43,8 +43,11 @@ def split(source: RowSource, distinct, n_rows: int) -> Task:
     held = max(1, int(_HELD_OUT * n_rows))
 
     def part(where):
-        rows = RowSource(source, distinct.rows[where], source.categories)
-        return rows, distinct.target[where], distinct.weight[where]
+        rows = distinct.rows[where]
+        # Trials read them many times, and preparing rows costs more than reading them.
+        table, chosen = (source, rows) if source.is_sparse else (source[rows], None)
+        few = RowSource(table, chosen, source.categories)
+        return few, distinct.target[where], distinct.weight[where]
 
     return Task(*part(slice(held, n_rows)), *part(slice(0, held)))
 
@@ -97,6 +100,7 @@ class PathFit(NamedTuple):
     loss: float
     ridge: float
     predicted: np.ndarray
+    objective: float = np.inf  # on the rows fitted to
 
 
 def best_squared_ridge(
@@ -192,7 +196,7 @@ def best_ridge(
             f = judge.matmat(np.ascontiguousarray(coef, np.float32)).astype(np.float64)
             value = loss.value(f, task.held_target, task.held_weight)
             if value < _BETTER * best.loss:
-                best = PathFit(value, ridge, f)
+                best = PathFit(value, ridge, f, fit.state.objective)
             elif value > _WORSE * best.loss:
                 break
     return best
