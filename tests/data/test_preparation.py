@@ -87,3 +87,16 @@ def test_dates_are_days(library):
         assert out[name][0] == pytest.approx(value)
         assert name == "x" or np.isnan(out[name][1])
     assert dates_as_numbers(X) is X
+
+
+def test_held_rows_are_the_prepared_ones_and_units_lead_back_to_the_table():
+    X = np.random.default_rng(0).normal(5.0, [[1.0, 30.0]], size=(200, 2))
+    X[3, 1] = np.nan
+    gaps, numbers = np.array([False, True]), np.array([False, False])
+    preparation = Preparation().fit_rows(X, np.ones(200), numbers, gaps)
+    rows = PreparedRows(X, preparation, rows=np.arange(100))
+    np.testing.assert_array_equal(rows.held()[5:9], rows[5:9])
+    differences = (rows[:50] - rows[50:100])[:, :2] * rows.units[:2]
+    known = ~np.isnan(X[:50] - X[50:100])
+    np.testing.assert_allclose(differences[known], (X[:50] - X[50:100])[known], atol=1e-4)
+    assert np.isnan(rows.units[2])  # where values are missing

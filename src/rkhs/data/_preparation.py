@@ -107,6 +107,15 @@ class PreparedRows(RowSource):
         if categories is not None:
             self.categories = categories + [None] * (self.shape[1] - len(categories))
 
+    @property
+    def units(self):
+        units = np.full(self.shape[1], np.nan)
+        units[: len(self._preparation.scale_)] = self._preparation.scale_
+        return units
+
+    def held(self):
+        return RowSource(self[slice(None)], None, self.categories)
+
     def __getitem__(self, rows):
         return self._preparation.apply(super().__getitem__(rows))
 

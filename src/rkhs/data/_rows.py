@@ -58,12 +58,21 @@ class RowSource:
         return np.array([known is not None for known in self.categories])
 
     @property
+    def units(self) -> np.ndarray:
+        """What one is in each column, in the table's own numbers; NaN if it is none of them."""
+        return np.ones(self.shape[1])
+
+    @property
     def is_sparse(self) -> bool:
         return sparse.issparse(self._X)
 
     def sparse(self, rows):
         """A block of a sparse table as it is, in CSR form."""
         return self._X[rows if self._rows is None else self._rows[rows]]
+
+    def held(self) -> "RowSource":
+        """The same rows, for reading each many times."""
+        return self
 
     def floats(self, rows) -> np.ndarray:
         """A block for keeping: a contiguous copy in floating point that loses nothing."""

@@ -38,6 +38,7 @@ from rkhs.search import learn_kernel, learn_mapped_kernel, mapped_bytes, search_
 from rkhs.solvers._base import is_integer, is_number
 
 _SAME_KERNEL = 0.01  # mean difference of kernel values that a new sample of rows may make
+_FEW_EPOCHS = 2  # in which tiles are not read often enough to be worth new memory
 _DTYPES = {"float32": np.float32, "float64": np.float64}
 
 
@@ -214,10 +215,13 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         if held_out is not None:
             validation = Validation(self._rows(X, held_out), target[held_out], weight[held_out])
             target, weight = target[train], weight[train]
+        max_epochs = self.max_epochs
+        if max_epochs is None:
+            max_epochs = (found and found.max_epochs) or solver.max_epochs
+        axes = kernel, loss, features, solver, alpha
         problem = self._problem(
-            kernel, loss, features, solver, alpha, source, target, weight, memory, dtype, seed
+            *axes, source, target, weight, memory, dtype, seed, max_epochs > _FEW_EPOCHS
         )
-        max_epochs = solver.max_epochs if self.max_epochs is None else self.max_epochs
         with self._progress():
             context = self._init_callback_context(max_subtasks=max_epochs)
             metadata = None if sample_weight is None else {"sample_weight": sample_weight}
@@ -408,7 +412,19 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         return np.flatnonzero(~held_out), np.flatnonzero(held_out)
 
     def _problem(
-        self, kernel, loss, features, solver, alpha, source, target, weight, memory, dtype, seed
+        self,
+        kernel,
+        loss,
+        features,
+        solver,
+        alpha,
+        source,
+        target,
+        weight,
+        memory,
+        dtype,
+        seed,
+        keeps_tiles=True,
     ):
         """Fit the feature map, share out the memory, and put the problem together."""
         start = None
@@ -426,6 +442,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             kernel = features.kernel_
         else:
             kernel = kernel.resolve(*sample_rows(source, weight, seed))
+            source = source.held()
 
         def operator(keep_bytes):
             if features is not None:
@@ -448,7 +465,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             source=source,
             target=target,
             weight=weight / weight.sum(),
-            operator=operator(max(0, free - own - memory // 10)),
+            operator=operator(max(0, free - own - memory // 10) if keeps_tiles else 0),
             seed=seed,
             memory=free // 2,
             n_jobs=self.n_jobs,

@@ -26,7 +26,8 @@ from rkhs.search._tuning import (
     split,
     with_scale,
 )
-from rkhs.solvers import ConjugateGradient, NewtonCG, Solver
+from rkhs.search._whole import best_whole, is_affordable
+from rkhs.solvers import ConjugateGradient, EigenPro, NewtonCG, Solver
 
 _SMALLEST_FACTOR = 1 / 32  # of all length scales: more rows bear shorter ones
 _LOWER = (1.0, 0.3, 0.1, 0.03)  # of the ridge of the squared error, for other losses
@@ -65,7 +66,7 @@ class Choice:
     ----------
     kernel : Kernel
         With a length scale for each column.
-    features : FeatureMap or "auto"
+    features : FeatureMap, None or "auto"
     solver : Solver or "auto"
     ridge : float
         alpha times the sum of the weights.
@@ -73,14 +74,17 @@ class Choice:
         What was tried, and how it did.
     loss : Loss or None
         To minimise instead of the one that was asked for.
+    max_epochs : int or None
+        Of the solver, if it takes fewer than it would.
     """
 
     kernel: StationaryKernel
-    features: FeatureMap | str
+    features: FeatureMap | str | None
     solver: Solver | str
     ridge: float
     report: list[str] = field(default_factory=list)
     loss: Loss | None = None
+    max_epochs: int | None = None
 
 
 def search(
@@ -121,17 +125,21 @@ def search(
     found, smooth = _best_parts(
         source, task, n_rows, scales, report, begin + 2.0 * quarter, seed, memory, n_jobs
     )
+    if (loss.coupled or loss.quadratic) and is_affordable(source, memory) and not found.late:
+        whole = _try_whole(source, task, n_rows, scales, report, seed, memory, n_jobs)
+        in_time = time_budget is None or whole.seconds < 0.5 * time_budget
+        if in_time and whole.error < _WORTH * found.error:
+            instead = _squared(loss, offset, whole.predicted, task, report)
+            return Choice(whole.kernel, None, EigenPro(), 0.0, report, instead, whole.n_epochs)
     n_grids = _grid_count(found.best_kernel, source, task, memory, n_jobs)
     n_centers = _center_count(source, task, memory, smooth is not None and smooth.scarce)
     solver: Solver = ConjugateGradient(tol=_tolerance(found, task, _PRECISION))
     ridge = found.ridge if smooth is None else smooth.ridge
     kernel = smooth.kernel if found.needless else found.best_kernel
-    instead = None
+    known = sum(part.predicted for part in (found, smooth) if part is not None)
+    instead = _squared(loss, offset, known, task, report)
     if loss.coupled:
-        known = sum(part.predicted for part in (found, smooth) if part is not None)
         solver = ConjugateGradient(tol=_tolerance(found, task, _CLASS_PRECISION))
-        instead = SquaredError(_sharpness(offset + known, offset + task.held_target, task))
-        report.append(f"squared error for all classes at once; sharpness {instead.sharpness:.3g}")
     elif not loss.quadratic:
         solver = NewtonCG(tol=_NEWTON_TOL, max_inner=_NEWTON_INNER)
         ridges = [ridge * r for r in (_LOWER[:1] if found.late else _LOWER)]
@@ -182,6 +190,29 @@ def _half_way(learnt, task, categorical) -> Laplacian:
     plain = Laplacian("auto").resolve(task.source[few], task.weight[few], categorical)
     longest = _LONGEST * plain.length_scale
     return Laplacian(np.sqrt(np.minimum(learnt.length_scale, longest) * plain.length_scale))
+
+
+def _try_whole(source, task, n_rows, scales, report, seed, memory, n_jobs):
+    """The kernel's whole space, in the best of some metrics."""
+    numbers = ~source.categorical & np.isfinite(source.units)
+    metrics = {
+        "learnt length scales": np.where(source.categorical, np.inf, scales.length_scale),
+        "the columns' own units": np.where(numbers, 1.0 / source.units, np.inf),
+        "the columns' deviations": np.where(numbers, 1.0, np.inf),
+    }
+    metrics = {name: scale for name, scale in metrics.items() if np.isfinite(scale).any()}
+    name, whole = best_whole(task, n_rows, metrics, seed, memory, n_jobs)
+    report.append(f"all rows as centres, {name}: held-out squared error {whole.error:.4g}")
+    return whole
+
+
+def _squared(loss, offset, known, task, report) -> SquaredError | None:
+    """The loss that stands for a softmax, given the function on the rows to judge by."""
+    if not loss.coupled:
+        return None
+    instead = SquaredError(_sharpness(offset + known, offset + task.held_target, task))
+    report.append(f"squared error for all classes at once; sharpness {instead.sharpness:.3g}")
+    return instead
 
 
 def _tolerance(found, task, precision) -> float:

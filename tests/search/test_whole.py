@@ -1,0 +1,92 @@
+"""All rows as centres: which tables get them, and in which metric."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.datasets import load_digits
+
+from rkhs import KernelClassifier
+from rkhs.data import RowSource
+from rkhs.losses import SquaredError
+from rkhs.search import search
+from rkhs.search._tuning import Task
+from rkhs.search._whole import best_whole, is_affordable
+from rkhs.solvers import EigenPro
+
+N_COLUMNS = 70
+rng = np.random.default_rng(0)
+# Ten columns of large numbers that count, and sixty of small ones that are noise.
+UNIT = np.where(np.arange(N_COLUMNS) < 10, 5.0, 0.1)
+X = UNIT * rng.normal(size=(1600, N_COLUMNS))
+Y = (np.sin(0.05 * X.sum(axis=1)) + 0.002 * np.square(X).sum(axis=1))[:, None]
+Y -= Y.mean()
+WEIGHT = np.ones(len(X))
+METRICS = {"units": np.ones(N_COLUMNS), "deviations": UNIT}
+
+
+def task(n_rows=1200):
+    rows, held = slice(0, n_rows), slice(n_rows, None)
+    return Task(
+        RowSource(X[rows]), Y[rows], WEIGHT[rows], RowSource(X[held]), Y[held], WEIGHT[held]
+    )
+
+
+def test_the_metric_with_the_lower_error_is_taken():
+    name, whole = best_whole(task(), 1200, METRICS, seed=0, memory=2**30)
+    assert name == "units"
+    assert np.ptp(whole.kernel.length_scale) == 0.0
+    swapped = {"units": UNIT, "deviations": np.ones(N_COLUMNS)}  # the name does not matter
+    assert best_whole(task(), 1200, swapped, seed=0, memory=2**30)[0] == "deviations"
+
+
+def test_the_error_is_that_of_the_function_on_rows_to_judge_by():
+    here = task()
+    _, whole = best_whole(here, 1200, METRICS, seed=0, memory=2**30)
+    assert whole.error == SquaredError().value(whole.predicted, here.held_target, here.held_weight)
+    # The exact minimiser without a penalty, which epochs come close to, is a yardstick.
+    exact = whole.kernel(here.held_out[:], here.source[:]) @ np.linalg.solve(
+        whole.kernel(here.source[:]) + 1e-6 * np.eye(len(here.source)), here.target
+    )
+    nothing = SquaredError().value(np.zeros_like(exact), here.held_target, here.held_weight)
+    best = SquaredError().value(exact, here.held_target, here.held_weight)
+    assert whole.error < best + 0.05 * nothing
+
+
+def test_more_rows_than_in_the_trial_take_fewer_epochs():
+    few, many = (
+        best_whole(task(), n_rows, METRICS, seed=0, memory=2**30)[1] for n_rows in (1200, 120_000)
+    )
+    assert few.n_epochs > many.n_epochs == 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "memory", "affordable"),
+    [
+        (RowSource(X), 2**30, True),
+        (RowSource(X[:, :60]), 2**30, False),  # few columns
+        (RowSource(X, categories=[["a"]] * 10 + [None] * 60), 2**30, False),  # of numbers
+        (RowSource(X), 10**6, False),
+        (RowSource(sparse.csr_array(X)), 2**30, False),
+        (RowSource(np.broadcast_to(X[:1], (300_000, N_COLUMNS))), 2**40, False),
+    ],
+)
+def test_wide_tables_of_not_too_many_rows_are_tried(rows, memory, affordable):
+    assert is_affordable(rows, memory) is affordable
+
+
+def test_a_search_takes_all_rows_where_they_have_the_lower_error():
+    choice = search(RowSource(X), Y, WEIGHT, SquaredError(), np.zeros(1), seed=0, memory=2**30)
+    assert choice.features is None
+    assert isinstance(choice.solver, EigenPro)
+    assert choice.max_epochs >= 1
+    assert choice.report[-1].startswith("all rows as centres")
+
+
+def test_a_fit_has_the_epochs_that_were_found_unless_some_are_asked_for():
+    digits, label = load_digits(return_X_y=True)
+    train, test = slice(0, 1200), slice(1200, None)
+    model = KernelClassifier(random_state=0).fit(digits[train], label[train])
+    assert isinstance(model.solver_, EigenPro)
+    assert model.score(digits[test], label[test]) > 0.95
+    one = KernelClassifier(random_state=0, max_epochs=1).fit(digits[train], label[train])
+    assert one.n_iter_ == 1 < model.n_iter_
