@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
+from rkhs import KernelRegressor
 from rkhs.data import RowSource
 from rkhs.features import Nystrom
 from rkhs.kernels import Gaussian, Laplacian, Matern
 from rkhs.losses import SquaredError
 from rkhs.search import search
-from rkhs.search._search import _radial_ratio
-from rkhs.search._tuning import Task
+from rkhs.search._search import _newton_tolerance, _radial_ratio, _tolerance
+from rkhs.search._tuning import PathFit, Task
 
 rng = np.random.default_rng(0)
 X = rng.uniform(-1, 1, size=(1500, 2))
@@ -59,3 +60,28 @@ def test_scales_of_radial_kernels_keep_the_mean_distance():
     assert _radial_ratio(task, scale) == pytest.approx(0.5)
     scale[1:] = np.inf
     assert _radial_ratio(task, scale) == pytest.approx(1.0)
+
+
+def test_a_target_that_is_constant_is_no_error():
+    model = KernelRegressor(loss="huber", random_state=0).fit(X, np.full(len(X), 3.0))
+    np.testing.assert_allclose(model.predict(X[:5]), 3.0)
+
+
+@pytest.mark.parametrize(("fitted", "new"), [(0.27, 0.28), (0.012, 0.05), (1e-4, 0.04), (0.0, 0.0)])
+def test_newton_steps_end_at_a_share_of_the_loss_of_new_rows(fitted, new):
+    fit, at_zero = PathFit(new, 1.0, np.zeros(1), fitted), np.log(2.0)
+    tol = _newton_tolerance(fit, at_zero)
+    # What a step must promise, by the rule of `NewtonCG`.
+    promised = tol * (fitted + tol * at_zero)
+    assert promised >= 0.999 * 0.02 * new
+    assert tol == 0.02 or promised <= 1.001 * 0.02 * new
+
+
+def test_the_most_precise_output_sets_the_tolerance():
+    noise = rng.normal(size=(400, 1))
+    known = np.hstack([np.zeros((400, 1)), 0.99 * noise])
+    here = Task(None, None, None, None, np.hstack([noise, noise]), np.ones(400))
+    assert _tolerance(known, here, coupled=False) == pytest.approx(1e-4)
+    assert _tolerance(known[:, :1], here._replace(held_target=noise), False) == pytest.approx(1e-2)
+    nothing = here._replace(held_target=np.zeros((400, 2)))
+    assert _tolerance(np.zeros((400, 2)), nothing, coupled=False) == pytest.approx(1e-2)

@@ -59,6 +59,10 @@ def test_more_rows_than_in_the_trial_take_fewer_epochs():
     assert few.n_epochs > many.n_epochs == 1
 
 
+def test_nothing_is_found_after_the_deadline():
+    assert best_whole(task(), 1200, METRICS, seed=0, memory=2**30, deadline=0.0) is None
+
+
 @pytest.mark.parametrize(
     ("rows", "memory", "affordable"),
     [
@@ -90,3 +94,19 @@ def test_a_fit_has_the_epochs_that_were_found_unless_some_are_asked_for():
     assert model.score(digits[test], label[test]) > 0.95
     one = KernelClassifier(random_state=0, max_epochs=1).fit(digits[train], label[train])
     assert one.n_iter_ == 1 < model.n_iter_
+
+
+def test_a_column_that_never_varied_has_no_say():
+    table = np.hstack([X, np.zeros((len(X), 1))])
+    choice = search(RowSource(table), Y, WEIGHT, SquaredError(), np.zeros(1), seed=0, memory=2**30)
+    assert choice.features is None
+    assert choice.kernel.length_scale[-1] == np.inf
+
+
+def test_another_fit_does_not_add_epochs_to_the_last():
+    digits, label = load_digits(return_X_y=True)
+    model = KernelClassifier(random_state=0, warm_start=True, max_epochs=1000)
+    first = model.fit(digits[:1200], label[:1200]).predict_proba(digits[1200:])
+    again = model.fit(digits[:1200], label[:1200]).predict_proba(digits[1200:])
+    np.testing.assert_array_equal(first, again)
+    assert model.n_iter_ < 20

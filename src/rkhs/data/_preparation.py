@@ -88,7 +88,7 @@ class Preparation(BaseEstimator):
 
 
 class PreparedRows(RowSource):
-    """A row source whose blocks are prepared as they are read; no copy of the table is made.
+    """A row source whose blocks are prepared as they are read; `held` alone copies the table.
 
     Parameters
     ----------
@@ -114,7 +114,11 @@ class PreparedRows(RowSource):
         return units
 
     def held(self):
-        return RowSource(self[slice(None)], None, self.categories)
+        return RowSource(self.gathered(np.arange(len(self))), None, self.categories)
+
+    @property
+    def held_bytes(self):
+        return 4 * self.shape[0] * self.shape[1]
 
     def __getitem__(self, rows):
         return self._preparation.apply(super().__getitem__(rows))

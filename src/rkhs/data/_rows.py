@@ -7,6 +7,7 @@ from rkhs.compute import run_tiles, slices, uniform
 
 _KEY_STREAM = 1301
 _BLOCK = 65_536
+_GATHERED = 8192  # rows at a time
 _NUMBERS = 2**20  # that a thread makes keys of at a time
 _LARGEST = 1e152  # whose square, and sums of such, are finite
 
@@ -70,9 +71,21 @@ class RowSource:
         """A block of a sparse table as it is, in CSR form."""
         return self._X[rows if self._rows is None else self._rows[rows]]
 
+    def gathered(self, rows: np.ndarray) -> np.ndarray:
+        """These rows as a dense array, put together without further copies of all of them."""
+        out = np.empty((len(rows), self.shape[1]), self[rows[:1]].dtype)
+        for part in slices(len(rows), _GATHERED):
+            out[part] = self[rows[part]]
+        return out
+
     def held(self) -> "RowSource":
-        """The same rows, for reading each many times."""
+        """The same rows, for reading each many times; if need be a copy (see `held_bytes`)."""
         return self
+
+    @property
+    def held_bytes(self) -> int:
+        """What `held` takes."""
+        return 0
 
     def floats(self, rows) -> np.ndarray:
         """A block for keeping: a contiguous copy in floating point that loses nothing."""

@@ -215,13 +215,14 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         if held_out is not None:
             validation = Validation(self._rows(X, held_out), target[held_out], weight[held_out])
             target, weight = target[train], weight[train]
-        max_epochs = self.max_epochs
-        if max_epochs is None:
-            max_epochs = (found and found.max_epochs) or solver.max_epochs
+        max_epochs = solver.max_epochs if self.max_epochs is None else self.max_epochs
+        if found is not None and found.max_epochs is not None:
+            # They stand in for a penalty: neither more of them, nor those of a fit before.
+            max_epochs = min(found.max_epochs, max_epochs)
+            self.__dict__.pop("_last_fit", None)
+        keeps_tiles = not solver.reads_once or max_epochs > _FEW_EPOCHS
         axes = kernel, loss, features, solver, alpha
-        problem = self._problem(
-            *axes, source, target, weight, memory, dtype, seed, max_epochs > _FEW_EPOCHS
-        )
+        problem = self._problem(*axes, source, target, weight, memory, dtype, seed, keeps_tiles)
         with self._progress():
             context = self._init_callback_context(max_subtasks=max_epochs)
             metadata = None if sample_weight is None else {"sample_weight": sample_weight}
@@ -429,7 +430,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         """Fit the feature map, share out the memory, and put the problem together."""
         start = None
         warm = self._warm_start(features, kernel, source, weight, target, seed)
-        n_outputs = target.shape[1]
+        n_outputs, held_bytes = target.shape[1], 0
         map_bytes = features.fit_bytes() if features is not None else 0
         if map_bytes > memory:
             self._refuse_memory(map_bytes, memory)
@@ -442,14 +443,14 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             kernel = features.kernel_
         else:
             kernel = kernel.resolve(*sample_rows(source, weight, seed))
-            source = source.held()
+            held_bytes, source = source.held_bytes, source.held()
 
         def operator(keep_bytes):
             if features is not None:
                 return features.operator(source, dtype, keep_bytes, self.n_jobs)
             return KernelOperator(kernel, source, source, dtype, keep_bytes, self.n_jobs)
 
-        map_bytes = features.fit_bytes() if features is not None else 0
+        map_bytes = features.fit_bytes() if features is not None else held_bytes
         bare = operator(0)
         free = memory - map_bytes - bare.working_bytes
         # The solver may take half of what is left. Kept tiles get the rest, but for a tenth of

@@ -146,7 +146,7 @@ class StationaryKernel(Kernel):
         inverse = self._inverse_scale(X.shape[1])
         used = np.flatnonzero(inverse)
         if 0 < len(used) < len(inverse):  # columns of infinite scale would cost what others do
-            X, shift, inverse = X[:, used], shift[used], inverse[used]
+            X, shift, inverse = np.take(X, used, axis=1), shift[used], inverse[used]
         values = np.subtract(X, shift, dtype=np.float64)
         values *= inverse
         largest = _LARGEST_COORDINATE[np.dtype(dtype)]

@@ -8,6 +8,7 @@ import numpy as np
 from rkhs.compute import fill, run_tiles, scratch, slices, tile_map
 from rkhs.operators._base import Operator
 
+_AT_ONCE = 4  # grids of which the loop over one output keeps sums
 _SHARES = 8  # of the grids, that threads take: few, for each has sums of its own
 _TILES = 8  # of a run of rows, at least: threads share them
 _TILE_ROWS = 1024, 65_536  # whose sums stay in cache while one grid after the other is added
@@ -163,16 +164,11 @@ class BinnedOperator(Operator):
         for chunk, order, blocks in self._each_chunk():
             part = self._scaled(V[chunk], order)
             at_once = max(_TASK_GRIDS, _TASK_NUMBERS // (chunk.stop - chunk.start))
-            tasks = [
-                BinBlock(block.grids[some], block.bins[some], block.complete)
-                for block in blocks
-                for some in slices(len(block.grids), at_once)
-            ]
 
             def add(block, part=part, fresh=chunk.start == 0):
                 self._scatter(block, part, out, fresh)
 
-            run_tiles(add, tasks, self.n_jobs)
+            run_tiles(add, _cut(blocks, at_once), self.n_jobs)
         return out
 
     def _scaled(self, V, order):
@@ -230,18 +226,18 @@ class BinnedOperator(Operator):
         rows = np.ascontiguousarray(V if order is None else V[order], np.float64)
         sizes, loop, at_once = np.diff(self._starts), _bin_loops.outer, 1
         if rows.shape[1] == 1:
-            loop, at_once = _bin_loops.outer_one, 4
+            loop, at_once = _bin_loops.outer_one, _AT_ONCE
         room = at_once * int(sizes.max()), rows.shape[1]
 
-        def product(some):
+        def product(share):
             part = np.zeros_like(rows)
             table = scratch("sums of cells", room, np.float64)
-            for block in blocks[some]:
+            for block in share:
                 loop(block.bins, sizes[block.grids], rows, table, part)
             return part
 
         # One grid after the other: the sums over its cells are in cache when rows fetch them.
-        shares = slices(len(blocks), -(-len(blocks) // _SHARES))
+        shares = _shares(blocks, _AT_ONCE * -(-len(sizes) // (_AT_ONCE * _SHARES)))
         total = sum(tile_map(product, shares, self.n_jobs), np.zeros_like(rows))
         total *= self._value**2
         if order is None:
@@ -271,3 +267,25 @@ class BinnedOperator(Operator):
     def take(self, index):
         """The given rows as a CSR matrix."""
         return self._map.sparse_rows(self._source, index, self.dtype, self.n_jobs)
+
+
+def _cut(blocks, n_grids):
+    """Blocks of no more grids than these."""
+    return [
+        BinBlock(block.grids[some], block.bins[some], block.complete)
+        for block in blocks
+        for some in slices(len(block.grids), n_grids)
+    ]
+
+
+def _shares(blocks, n_grids):
+    """Lists of blocks, each of about as many grids as these."""
+    shares: list[list[BinBlock]] = []
+    count = n_grids
+    for block in _cut(blocks, n_grids):
+        if count >= n_grids:
+            shares.append([])
+            count = 0
+        shares[-1].append(block)
+        count += len(block.grids)
+    return shares

@@ -204,12 +204,12 @@ class _Samples:
             return self._evaluate(parameters, step * SAMPLES + sample, losses[sample])
 
         # Samples of all rows there are would be the same.
-        samples = range(SAMPLES if len(self._data[0]) > self._size else 1)
+        samples = range(SAMPLES if len(self._data[0]) > losses[0].n_rows else 1)
         errors, gradients = zip(*tile_map(evaluate, samples, self._n_jobs), strict=True)
         return np.mean(errors), np.mean(gradients, axis=0)
 
     def _evaluate(self, parameters, number, loss):
-        here = (number * self._size + np.arange(loss.n_rows)) % len(self._data[0])
+        here = (number * loss.n_rows + np.arange(loss.n_rows)) % len(self._data[0])
         return loss(parameters, *(part[here] for part in self._data))
 
 

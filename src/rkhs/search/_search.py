@@ -126,21 +126,19 @@ def search(
         source, task, n_rows, scales, report, begin + 2.0 * quarter, seed, memory, n_jobs
     )
     if (loss.coupled or loss.quadratic) and is_affordable(source, memory) and not found.late:
-        whole = _try_whole(source, task, n_rows, scales, report, seed, memory, n_jobs)
-        in_time = time_budget is None or whole.seconds < 0.5 * time_budget
-        if in_time and whole.error < _WORTH * found.error:
+        whole = _try_whole(source, task, scales, report, found.deadline, seed, memory, n_jobs)
+        left = np.inf if time_budget is None else begin + time_budget - time.perf_counter()
+        if whole is not None and whole.seconds < left and whole.error < _WORTH * found.error:
             instead = _squared(loss, offset, whole.predicted, task, report)
             return Choice(whole.kernel, None, EigenPro(), 0.0, report, instead, whole.n_epochs)
     n_grids = _grid_count(found.best_kernel, source, task, memory, n_jobs)
     n_centers = _center_count(source, task, memory, smooth is not None and smooth.scarce)
-    solver: Solver = ConjugateGradient(tol=_tolerance(found, task, _PRECISION))
+    known = sum(part.predicted for part in (found, smooth) if part is not None)
+    solver: Solver = ConjugateGradient(tol=_tolerance(known, task, loss.coupled))
     ridge = found.ridge if smooth is None else smooth.ridge
     kernel = smooth.kernel if found.needless else found.best_kernel
-    known = sum(part.predicted for part in (found, smooth) if part is not None)
     instead = _squared(loss, offset, known, task, report)
-    if loss.coupled:
-        solver = ConjugateGradient(tol=_tolerance(found, task, _CLASS_PRECISION))
-    elif not loss.quadratic:
+    if not (loss.coupled or loss.quadratic):
         solver = NewtonCG(tol=_NEWTON_TOL, max_inner=_NEWTON_INNER)
         ridges = [ridge * r for r in (_LOWER[:1] if found.late else _LOWER)]
         ridges = [r for r in ridges if r >= _LEAST_RIDGE] or ridges[:1]
@@ -148,9 +146,8 @@ def search(
         trial = _representation(found, smooth, _TRIAL_GRIDS, centers, seed)
         fit = best_ridge(task, kernel, trial, solver, loss, ridges, n_jobs)
         ridge = fit.ridge
-        # What counts is the loss of new rows, of which that of fitted ones can be a fraction.
-        larger = max(1.0, fit.loss / fit.objective)
-        solver = NewtonCG(tol=larger * _NEWTON_TOL, max_inner=_NEWTON_INNER)
+        tol = _newton_tolerance(fit, loss.value(np.zeros_like(known), *task[4:]))
+        solver = NewtonCG(tol=tol, max_inner=_NEWTON_INNER)
         report.append(f"{type(loss).__name__}, ridge {ridge:g}: held-out loss {fit.loss:.4g}")
     # Rows that differ, whatever their order and repetitions.
     centers = Nystrom(n_centers, centers=source.floats(distinct.rows[:n_centers]))
@@ -192,16 +189,20 @@ def _half_way(learnt, task, categorical) -> Laplacian:
     return Laplacian(np.sqrt(np.minimum(learnt.length_scale, longest) * plain.length_scale))
 
 
-def _try_whole(source, task, n_rows, scales, report, seed, memory, n_jobs):
-    """The kernel's whole space, in the best of some metrics."""
-    numbers = ~source.categorical & np.isfinite(source.units)
+def _try_whole(source, task, scales, report, deadline, seed, memory, n_jobs):
+    """The kernel's whole space, in the best of some metrics; None if time is up."""
+    varies = np.ptp(task.source[slice(None)], axis=0) > 0
+    numbers = ~source.categorical & np.isfinite(source.units) & varies
     metrics = {
         "learnt length scales": np.where(source.categorical, np.inf, scales.length_scale),
         "the columns' own units": np.where(numbers, 1.0 / source.units, np.inf),
         "the columns' deviations": np.where(numbers, 1.0, np.inf),
     }
     metrics = {name: scale for name, scale in metrics.items() if np.isfinite(scale).any()}
-    name, whole = best_whole(task, n_rows, metrics, seed, memory, n_jobs)
+    found = best_whole(task, len(source), metrics, seed, memory, n_jobs, deadline)
+    if found is None:
+        return None
+    name, whole = found
     report.append(f"all rows as centres, {name}: held-out squared error {whole.error:.4g}")
     return whole
 
@@ -215,11 +216,27 @@ def _squared(loss, offset, known, task, report) -> SquaredError | None:
     return instead
 
 
-def _tolerance(found, task, precision) -> float:
-    """Of conjugate gradients: a share of the error that the best trial had."""
-    nothing = SquaredError().value(np.zeros_like(task.held_target), *task[4:])
-    relative = np.sqrt(found.error / nothing) if nothing > 0 else 1.0
-    return float(np.clip(precision * relative, _TIGHTEST, _LOOSEST))
+def _tolerance(known, task, coupled) -> float:
+    """Of conjugate gradients: a share of the error of the best trial, in its best output."""
+    wrong, nothing = (
+        np.average(np.square(values), axis=0, weights=task.held_weight)
+        for values in (known - task.held_target, task.held_target)
+    )
+    precision = _PRECISION
+    if coupled:
+        wrong, nothing, precision = wrong.sum(), nothing.sum(), _CLASS_PRECISION
+    relative = np.divide(wrong, nothing, out=np.ones_like(nothing), where=nothing > 0)
+    return float(np.clip(precision * np.sqrt(relative.min()), _TIGHTEST, _LOOSEST))
+
+
+def _newton_tolerance(fit, at_zero) -> float:
+    """At which Newton's steps promise less than a share of the loss of new rows.
+
+    That of fitted rows can be a fraction of it. `NewtonCG` adds the tolerance times the loss at
+    zero to the objective, and multiplies the sum by it: a quadratic equation.
+    """
+    root = np.sqrt(fit.objective**2 + 4.0 * at_zero * _NEWTON_TOL * fit.loss)
+    return max(_NEWTON_TOL, float((root - fit.objective) / (2.0 * at_zero)) if at_zero else 0.0)
 
 
 def _sharpness(f, one_hot, task) -> float:
@@ -386,6 +403,8 @@ def _smooth_part(found, task, n_rows, categorical, seed, n_jobs) -> _Smooth | No
         return part(kernel, fit, scarce=True)
     radial = _radial_ratio(task, scale) * scale
     others = [with_scale(form, form.length_scale * radial) for form in _RADIAL_FORMS]
+    if found.late:
+        return part(kernel, fit, scarce=False)
     trials = [attempt(other, _RADIAL_RIDGES) for other in others]
     for form, trial in zip(_RADIAL_FORMS, trials, strict=True):
         name = f"Nystrom({count}), {type(form).__name__}"
@@ -444,7 +463,7 @@ def search_bytes(source: RowSource, n_outputs: int = 1) -> int:
     n_rows, n_columns = source.shape
     sample = 20 * n_columns * max(_sample_size(source), 2 * _near_size(source))
     matrices = 30 * SAMPLES * min(n_rows, SAMPLE_ROWS) ** 2
-    numbers = _TRIAL_GRIDS + n_columns + 2 * LANCZOS_STEPS * n_outputs
+    numbers = _TRIAL_GRIDS + 2 * n_columns + 2 * LANCZOS_STEPS * n_outputs
     trial = 4 * min(n_rows, _trial_size(source, n_outputs)) * numbers
     return sample + matrices + trial + 48 * n_rows
 

@@ -45,7 +45,7 @@ def split(source: RowSource, distinct, n_rows: int) -> Task:
     def part(where):
         rows = distinct.rows[where]
         # Trials read them many times, and preparing rows costs more than reading them.
-        table, chosen = (source, rows) if source.is_sparse else (source[rows], None)
+        table, chosen = (source, rows) if source.is_sparse else (source.gathered(rows), None)
         few = RowSource(table, chosen, source.categories)
         return few, distinct.target[where], distinct.weight[where]
 

@@ -43,20 +43,29 @@ def is_affordable(source: RowSource, memory: int) -> bool:
 
 
 def best_whole(
-    task: Task, n_rows: int, metrics: Mapping[str, np.ndarray], seed: int, memory: int, n_jobs=None
-) -> tuple[str, Whole]:
+    task: Task,
+    n_rows: int,
+    metrics: Mapping[str, np.ndarray],
+    seed: int,
+    memory: int,
+    n_jobs=None,
+    deadline: float = np.inf,
+) -> tuple[str, Whole] | None:
     """The metric whose kernel has the lowest error on held-out rows, and that kernel.
 
     Metrics are length scales of the columns, up to a common factor. There is no penalty: what
     `EigenPro` does not fit in its few epochs is one. With more rows an epoch has more steps: a fit
-    to all of them has as many as the trial, and an epoch at least.
+    to all of them has as many as the trial, and an epoch at least. None if the deadline comes
+    before there is a function to judge.
     """
     kernels = {name: _kernel(task, scale) for name, scale in metrics.items()}
     few = _first(task, _FIRST_ROWS)
-    errors = {
-        name: min(error for error, _ in _epochs(few, kernel, _FIRST_EPOCHS, seed, memory, n_jobs))
-        for name, kernel in kernels.items()
-    }
+    errors = {}
+    for name, kernel in kernels.items():
+        trials = _epochs(few, kernel, _FIRST_EPOCHS, seed, memory, n_jobs)
+        errors[name] = min(error for error, _ in trials)
+        if time.perf_counter() > deadline:
+            return None
     name = min(errors, key=errors.__getitem__)
     begin = time.perf_counter()
     task = _first(task, _ROWS)
@@ -70,6 +79,8 @@ def best_whole(
         n_epochs = int(np.ceil(epoch / more))
         seconds = (time.perf_counter() - begin) / epoch * n_epochs * more**2
         best = Whole(best.kernel, error, predicted, n_epochs, seconds)
+        if time.perf_counter() > deadline:
+            break
     return name, best
 
 

@@ -75,6 +75,8 @@ class Solver(BaseEstimator):
         Precision of tiles and coefficients unless the user asks for another.
     seeks_tolerance : bool
         Whether ending before convergence deserves a warning.
+    reads_once : bool
+        Whether an epoch reads every tile of the operator once.
     """
 
     needs = "any"
@@ -91,6 +93,7 @@ class Solver(BaseEstimator):
     max_epochs = 100
     dtype: type = np.float32
     seeks_tolerance = True
+    reads_once = False
 
     def accepts(self, loss: Loss) -> bool:
         """Whether the solver can minimise this loss."""

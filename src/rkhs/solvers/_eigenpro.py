@@ -95,6 +95,7 @@ class EigenPro(Solver):
     whole_space = True
     max_epochs = 20
     seeks_tolerance = False
+    reads_once = True
 
     def __init__(
         self,
