@@ -12,6 +12,7 @@ from rkhs.solvers._block_steps import STEPS, Batch
 
 _ORDER_STREAM, _REUSE_STREAM, _GROWTH_STREAM = 1401, 1402, 1403
 _SMALLEST_BATCH, _LARGEST_BATCH = 512, 65_536
+_SMALLEST_OF_TABLE = 8192  # a table waits for nobody, and a larger batch is worth its time
 _SMALLEST_BLOCK, _LARGEST_BLOCK = 64, 1024
 _ROWS_PER_FEATURE = 2
 _SHORTEST_EPOCH = 8  # iterations
@@ -115,7 +116,8 @@ class DSG(Solver):
         sizes theta / t; "auto" is 2 / alpha with a late start, so that the first step is what
         the batch's curvature allows.
     batch_size : "auto" or int, default="auto"
-        Rows of an iteration; "auto" is an eighth of the rows seen so far, from 512 to 65,536.
+        Rows of an iteration; "auto" is an eighth of the rows seen so far, up to 65,536, and at
+        least 512 of a stream or 8,192 (or all) of a table that `fit` shuffles.
     block_size : "auto" or int, default="auto"
         Features of a block, an even number; "auto" is half of the batch, from 64 to 1,024.
     max_features : int, optional
@@ -179,9 +181,12 @@ class DSG(Solver):
                 )
 
     def memory(self, operator, n_outputs, has_features, budget):
-        rows = self._batch_rows(operator.shape[0]) * 3 // 2
+        n_rows = operator.shape[0]
+        # Batches grow with the rows seen, and what would be less than half of one joins another.
+        largest = _LARGEST_BATCH if self.batch_size == "auto" else self.batch_size
+        rows = min(n_rows, largest * 3 // 2)
         block = min(_LARGEST_BLOCK, rows) if self.block_size == "auto" else self.block_size
-        n_blocks = self.max_epochs * max(_SHORTEST_EPOCH, -(-operator.shape[0] // rows))
+        n_blocks = self.max_epochs * max(_SHORTEST_EPOCH, -(-n_rows // rows))
         if self.batch_size == "auto":
             n_blocks = min(n_blocks, 8 * self.max_epochs + 64)
         coef = 8 * 5 * n_blocks * block * n_outputs
@@ -232,7 +237,7 @@ class DSG(Solver):
         n_rows, position = len(problem.source), 0
         while True:
             waiting = 0 if state.waiting is None else len(state.waiting[0])
-            size = self._batch_rows(state.rows_seen)
+            size = self._batch_rows(state.rows_seen, order is not None)
             stop = position + max(0, size - waiting)
             if stop > n_rows:
                 break
@@ -246,10 +251,11 @@ class DSG(Solver):
         state.objective = state.mean_loss
         return self._joined(problem, state, position, n_rows, order)
 
-    def _batch_rows(self, rows_seen):
+    def _batch_rows(self, rows_seen, is_table):
         if self.batch_size != "auto":
             return self.batch_size
-        return int(np.clip(rows_seen // 8, _SMALLEST_BATCH, _LARGEST_BATCH))
+        least = _SMALLEST_OF_TABLE if is_table else _SMALLEST_BATCH
+        return int(np.clip(rows_seen // 8, least, _LARGEST_BATCH))
 
     def _joined(self, problem, state, start, stop, order):
         """The state with some more rows waiting."""
