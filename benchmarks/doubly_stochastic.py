@@ -9,6 +9,8 @@ processes took meanwhile.
 """
 
 import argparse
+import subprocess
+import sys
 import time
 import warnings
 
@@ -461,8 +463,14 @@ def main():
     parser.add_argument("--plot", help="file for the plot of the rate")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
+    sections = arguments.sections or list(SECTIONS)
+    if len(sections) > 1:  # each in a process of its own: peak memory is that of a section
+        options = sys.argv[1 + len(arguments.sections) :]  # sections come first
+        for name in sections:
+            subprocess.run([sys.executable, "-u", __file__, name, *options], check=True)
+        return
     print(describe())
-    for name in arguments.sections or SECTIONS:
+    for name in sections:
         print(f"{name}: {SECTIONS[name].__doc__.splitlines()[0]}", flush=True)
         with neighbours() as others:
             SECTIONS[name](arguments)

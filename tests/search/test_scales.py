@@ -19,10 +19,20 @@ def friedman(n_rows, n_noise, seed=0):
 
 @pytest.mark.parametrize("Kernel", [Laplacian, Gaussian])
 def test_columns_of_noise_count_less_than_any_other(Kernel):
-    X, y = friedman(400, 10)
+    X, y = friedman(2000, 10)
     found = learn_scales(Kernel(), X, y)
     assert found.contribution[5:].max() < 0.5 * found.contribution[:5].min()
-    assert found.error < 0.2
+    assert found.error < 0.06
+
+
+@pytest.mark.parametrize("Kernel", [Laplacian, Gaussian])
+def test_columns_of_noise_are_left_out_and_others_are_not(Kernel):
+    X, y = friedman(2000, 50)
+    found = learn_scales(Kernel(), X, y)
+    used = np.isfinite(found.length_scale)
+    assert used[:5].all() and used[5:].sum() <= 10
+    without = learn_scales(Kernel(), X[:, :5], y)
+    assert found.error < 1.1 * without.error
 
 
 def test_units_and_shifts_of_columns_make_no_difference():

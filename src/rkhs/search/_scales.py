@@ -1,6 +1,7 @@
 """Length scales that minimise the leave-one-out error on a sample of rows."""
 
 import time
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -9,13 +10,18 @@ from rkhs.compute import tile_map
 from rkhs.kernels._base import StationaryKernel
 from rkhs.search._leave_one_out import LeaveOneOut
 
-STEPS, SAMPLES, SAMPLE_ROWS = 60, 2, 600  # of Adam, and the samples that a step averages over
+STEPS, SAMPLES, SAMPLE_ROWS = 40, 2, 600  # of Adam, and the samples that a step averages over
 _EARLY_STEPS = 20  # which take half the rows: far from the end, rough slopes will do
+_LAST_STEPS = 20  # with the columns that are left
 _FIRST_RATE, _LAST_RATE, _DECAY, _SQUARED_DECAY = 0.15, 0.05, 0.9, 0.99
 _NOISE = 0.1  # to start from, in variances of the target
 _WIDE = 150  # columns, above which few are tried alone
 _PAIRS = 2000  # of rows, that contributions are means over
 _NEGLIGIBLE = 0.01  # of the metric, that columns without effect may make up together
+_FEWER = 0.75  # times the columns, one trial after another
+_GAIN, _TIE = 0.995, 1.001  # times the error, for which columns are left out at first, at last
+_HOPELESS = 1.2  # times the error, after which still fewer columns are not tried
+_COMPARED = 2  # pairs of samples that errors of cuts are means over
 _LOCAL_STEPS, _LOCAL_ROWS = 120, 400  # of Adam on near rows, and how many of them
 _JUDGED = 3  # one in so many of them counts
 
@@ -54,8 +60,11 @@ def learn_scales(
 
     Adam [kingma2015]_ on the logarithms of the scales and of the noise, with other rows at each
     step. Of many columns the eighth that counts most then competes alone, as long as the error
-    falls: among a thousand columns of noise the first gradients find what matters, and no more. The
-    cost does not depend on the table's size, and is linear in its columns.
+    falls: among a thousand columns of noise the first gradients find what matters, and no more.
+    At last the columns that count least are left out if the error of the same rows is lower
+    without them, and the others' scales learnt on: what a column of noise adds to distances is
+    little, but there may be many. The cost does not depend on the table's size, and is linear in
+    its columns.
 
     Parameters
     ----------
@@ -92,36 +101,32 @@ def learn_scales(
     if not (variance > 0 and used.any() and len(X) > 2):
         return Scales(start, _NOISE, 1.0, np.zeros(X.shape[1]))
     rows, unit, begin = _in_units(X, start, categorical, used)
-    few = slice(0, _PAIRS)
-    scales, error, noise = start, np.inf, _NOISE
-    kept = np.arange(rows.shape[1])  # columns that are still in
+    data = rows, target / np.sqrt(variance), weight
+    losses = _Samples(kernel, *data, categorical[used], SAMPLE_ROWS, n_jobs)
+    described = partial(_described, unit, used, kernel, X, weight, categorical)
+    found, error, trial = begin, np.inf, begin
     while True:
-        losses = _Samples(
-            kernel,
-            rows[:, kept],
-            target / np.sqrt(variance),
-            weight,
-            categorical[used][kept],
-            SAMPLE_ROWS,
-            n_jobs,
-            _EARLY_STEPS,
-        )
-        # With fewer columns each bears a shorter scale: distances stay as they are.
-        shorter = np.log(len(kept) / rows.shape[1]) / kernel.metric_power
-        found, lower = _adam(losses, np.append(begin[kept] + shorter, begin[-1]), STEPS, deadline)
+        parameters, lower = _learn(losses, trial, STEPS, deadline, _EARLY_STEPS)
         if not lower < error:
             break
-        error, noise = lower, float(np.exp(found[-1]))
-        scales = np.full(X.shape[1], np.inf)
-        scales[np.flatnonzero(used)[kept]] = unit[kept] * np.exp(found[:-1])
-        contribution = _contributions(kernel, X[few], weight[few], scales, categorical)
-        if len(kept) <= _WIDE or time.perf_counter() > deadline:
+        found, error = parameters, lower
+        count = int(np.isfinite(found[:-1]).sum())
+        if count <= _WIDE or time.perf_counter() > deadline:
             break
-        best = np.argsort(-contribution[used][kept], kind="stable")
-        kept = np.sort(kept[best[: max(_WIDE // 2, len(kept) // 8)]])
+        _, contribution = described(found)
+        count = max(_WIDE // 2, count // 8)
+        left_out = np.argsort(-contribution[used], kind="stable")[count:]
+        # With fewer columns each bears a shorter scale: distances stay as they are.
+        trial = begin + np.log(count / len(unit)) / kernel.metric_power
+        trial[left_out], trial[-1] = np.inf, begin[-1]
     if not np.isfinite(error):
         return Scales(start, _NOISE, 1.0, np.zeros(X.shape[1]))
-    scales[_negligible(contribution)] = np.inf
+    found = _with_fewer(losses, found, described(found)[1][used], _GAIN, deadline)
+    found, last = _learn(losses, found, _LAST_STEPS, deadline)
+    scales, contribution = described(found)
+    kept = _with_fewer(losses, found, contribution[used], _TIE, deadline)
+    scales[used] = np.where(np.isfinite(kept[:-1]), scales[used], np.inf)
+    error, noise = last if np.isfinite(last) else error, float(np.exp(found[-1]))
     return Scales(scales, noise, error, contribution)
 
 
@@ -164,10 +169,10 @@ def refine_scales(
     found, error = _adam(losses, begin, _LOCAL_STEPS, deadline)
     if not np.isfinite(error):
         return start
-    scales, few = start.copy(), slice(0, _PAIRS)
-    scales[used] = unit * np.exp(found[:-1])
-    contribution = _contributions(kernel, X[few], weight[few], scales, categorical)
-    scales[_negligible(contribution)] = np.inf
+    scales, contribution = _described(unit, used, kernel, X, weight, categorical, found)
+    order = np.argsort(contribution, kind="stable")
+    share = np.cumsum(contribution[order]) / max(contribution.sum(), np.finfo(float).tiny)
+    scales[order[share < _NEGLIGIBLE]] = np.inf
     return scales
 
 
@@ -179,6 +184,36 @@ def _in_units(X, start, categorical, used):
     return rows, unit, np.append(np.log(start[used] / unit), np.log(_NOISE))
 
 
+def _learn(losses, parameters, n_steps, deadline, n_early=0):
+    """Parameters after some steps of Adam, and the error there; infinite scales stay so."""
+    used, found = np.isfinite(parameters), parameters.copy()
+    losses = losses.of(used[:-1], n_early)
+    found[used], error = _adam(losses, parameters[used], n_steps, deadline)
+    return found, error
+
+
+def _with_fewer(losses, parameters, contribution, share, deadline):
+    """Infinite scales for columns that count least.
+
+    One cut after another is made if the error without these columns is at most a share of what
+    it is with them.
+    """
+    used, found = np.isfinite(parameters), parameters.copy()
+    losses, start = losses.of(used[:-1]), parameters[used]
+    order = np.argsort(-contribution[used[:-1]], kind="stable")
+    count, lowest = len(order), losses.error(start)
+    while count > 1 and time.perf_counter() < deadline:
+        count = min(count - 1, int(_FEWER * count))
+        trial = start.copy()
+        trial[order[count:]] = np.inf
+        error = losses.error(trial)
+        if error <= share * lowest:
+            found[used], lowest = trial, min(error, lowest)
+        elif not error < _HOPELESS * lowest:
+            break
+    return found
+
+
 class _Samples:
     """The leave-one-out error on some of the rows, others at each step.
 
@@ -186,6 +221,7 @@ class _Samples:
     """
 
     def __init__(self, kernel, rows, target, weight, categorical, size, n_jobs, n_early=0):
+        self._kernel, self._categorical = kernel, categorical
         self._data = rows, target, weight
         self._size = min(size, len(rows))
         self._n_early = n_early
@@ -195,6 +231,17 @@ class _Samples:
             for n_rows in (few, self._size)
         )
         self._n_jobs = n_jobs
+
+    def of(self, columns, n_early=0):
+        """The same with some of the columns."""
+        rows, target, weight = self._data
+        data = rows[:, columns], target, weight, self._categorical[columns]
+        return type(self)(self._kernel, *data, self._size, self._n_jobs, n_early)
+
+    def error(self, parameters) -> float:
+        """Mean over samples that are the same each time."""
+        steps = range(self._n_early, self._n_early + _COMPARED)
+        return float(np.mean([self(parameters, step)[0] for step in steps]))
 
     def __call__(self, parameters, step):
         """Means of error and gradient over the samples of a step."""
@@ -216,8 +263,8 @@ class _Samples:
 class _Neighbourhoods(_Samples):
     """The leave-one-out error around some of the rows, others at each step."""
 
-    def __init__(self, kernel, rows, target, weight, categorical, size, n_jobs):
-        super().__init__(kernel, rows, target, weight, categorical, size, n_jobs)
+    def __init__(self, kernel, rows, target, weight, categorical, size, n_jobs, n_early=0):
+        super().__init__(kernel, rows, target, weight, categorical, size, n_jobs, n_early)
         self._columns = np.ascontiguousarray(rows.T)
         self._cap = np.where(categorical, 1.0, np.inf).astype(np.float32)
         self._squared = kernel.metric_power == 2
@@ -261,11 +308,11 @@ def _adam(loss, start, n_steps, deadline):
     return np.mean(kept or [here], axis=0), float(np.mean(errors[-len(kept) or -1 :]))
 
 
-def _negligible(contribution):
-    """Numbers of the columns that hardly count, all of them together."""
-    order = np.argsort(contribution, kind="stable")
-    share = np.cumsum(contribution[order]) / max(contribution.sum(), np.finfo(float).tiny)
-    return order[share < _NEGLIGIBLE]
+def _described(unit, used, kernel, X, weight, categorical, parameters):
+    """Length scales of all columns, and how much each contributes to distances."""
+    scales, few = np.full(X.shape[1], np.inf), slice(0, _PAIRS)
+    scales[used] = unit * np.exp(parameters[:-1])
+    return scales, _contributions(kernel, X[few], weight[few], scales, categorical)
 
 
 def _contributions(kernel, X, weight, scales, categorical):
