@@ -21,8 +21,7 @@ _NEGLIGIBLE = 0.01  # of the metric, that columns without effect may make up tog
 _FEWER = 0.75  # times the columns, one trial after another
 _GAIN, _TIE = 0.995, 1.001  # times the error, for which columns are left out at first, at last
 _HOPELESS = 1.2  # times the error, after which still fewer columns are not tried
-_COMPARED = 2  # pairs of samples that errors of cuts are means over
-_LOCAL_STEPS, _LOCAL_ROWS = 120, 400  # of Adam on near rows, and how many of them
+_LOCAL_STEPS, _LAST_LOCAL_STEPS, _LOCAL_ROWS = 80, 40, 400  # the same among near rows
 _JUDGED = 3  # one in so many of them counts
 
 
@@ -101,12 +100,15 @@ def learn_scales(
     if not (variance > 0 and used.any() and len(X) > 2):
         return Scales(start, _NOISE, 1.0, np.zeros(X.shape[1]))
     rows, unit, begin = _in_units(X, start, categorical, used)
-    data = rows, target / np.sqrt(variance), weight
-    losses = _Samples(kernel, *data, categorical[used], SAMPLE_ROWS, n_jobs)
     described = partial(_described, unit, used, kernel, X, weight, categorical)
+
+    def samples(columns, n_early=0):
+        data = rows[:, columns], target / np.sqrt(variance), weight, categorical[used][columns]
+        return _Samples(kernel, *data, SAMPLE_ROWS, n_jobs, n_early)
+
     found, error, trial = begin, np.inf, begin
     while True:
-        parameters, lower = _learn(losses, trial, STEPS, deadline, _EARLY_STEPS)
+        parameters, lower = _learn(samples, trial, STEPS, deadline, _EARLY_STEPS)
         if not lower < error:
             break
         found, error = parameters, lower
@@ -121,10 +123,10 @@ def learn_scales(
         trial[left_out], trial[-1] = np.inf, begin[-1]
     if not np.isfinite(error):
         return Scales(start, _NOISE, 1.0, np.zeros(X.shape[1]))
-    found = _with_fewer(losses, found, described(found)[1][used], _GAIN, deadline)
-    found, last = _learn(losses, found, _LAST_STEPS, deadline)
+    found = _with_fewer(samples, found, described(found)[1][used], _GAIN, deadline)
+    found, last = _learn(samples, found, _LAST_STEPS, deadline)
     scales, contribution = described(found)
-    kept = _with_fewer(losses, found, contribution[used], _TIE, deadline)
+    kept = _with_fewer(samples, found, contribution[used], _TIE, deadline)
     scales[used] = np.where(np.isfinite(kept[:-1]), scales[used], np.inf)
     error, noise = last if np.isfinite(last) else error, float(np.exp(found[-1]))
     return Scales(scales, noise, error, contribution)
@@ -163,13 +165,18 @@ def refine_scales(
     if not (variance > 0 and used.any() and len(X) > _LOCAL_ROWS):
         return start
     rows, unit, begin = _in_units(X, start, categorical, used)
-    losses = _Neighbourhoods(
-        kernel, rows, target / np.sqrt(variance), weight, categorical[used], _LOCAL_ROWS, n_jobs
-    )
-    found, error = _adam(losses, begin, _LOCAL_STEPS, deadline)
+    described = partial(_described, unit, used, kernel, X, weight, categorical)
+
+    def neighbourhoods(columns, n_early=0):
+        data = rows[:, columns], target / np.sqrt(variance), weight, categorical[used][columns]
+        return _Neighbourhoods(kernel, *data, _LOCAL_ROWS, n_jobs, n_early)
+
+    found, error = _learn(neighbourhoods, begin, _LOCAL_STEPS, deadline)
     if not np.isfinite(error):
         return start
-    scales, contribution = _described(unit, used, kernel, X, weight, categorical, found)
+    found = _with_fewer(neighbourhoods, found, described(found)[1][used], _GAIN, deadline)
+    found, _ = _learn(neighbourhoods, found, _LAST_LOCAL_STEPS, deadline)
+    scales, contribution = described(found)
     order = np.argsort(contribution, kind="stable")
     share = np.cumsum(contribution[order]) / max(contribution.sum(), np.finfo(float).tiny)
     scales[order[share < _NEGLIGIBLE]] = np.inf
@@ -184,29 +191,29 @@ def _in_units(X, start, categorical, used):
     return rows, unit, np.append(np.log(start[used] / unit), np.log(_NOISE))
 
 
-def _learn(losses, parameters, n_steps, deadline, n_early=0):
+def _learn(samples, parameters, n_steps, deadline, n_early=0):
     """Parameters after some steps of Adam, and the error there; infinite scales stay so."""
     used, found = np.isfinite(parameters), parameters.copy()
-    losses = losses.of(used[:-1], n_early)
+    losses = samples(used[:-1], n_early)
     found[used], error = _adam(losses, parameters[used], n_steps, deadline)
     return found, error
 
 
-def _with_fewer(losses, parameters, contribution, share, deadline):
+def _with_fewer(samples, parameters, contribution, share, deadline):
     """Infinite scales for columns that count least.
 
     One cut after another is made if the error without these columns is at most a share of what
     it is with them.
     """
     used, found = np.isfinite(parameters), parameters.copy()
-    losses, start = losses.of(used[:-1]), parameters[used]
+    losses, start = samples(used[:-1]), parameters[used]
     order = np.argsort(-contribution[used[:-1]], kind="stable")
-    count, lowest = len(order), losses.error(start)
-    while count > 1 and time.perf_counter() < deadline:
+    count, lowest = len(order), losses.error(start, start)
+    while count > 1 and np.isfinite(lowest) and time.perf_counter() < deadline:
         count = min(count - 1, int(_FEWER * count))
         trial = start.copy()
         trial[order[count:]] = np.inf
-        error = losses.error(trial)
+        error = losses.error(trial, start)
         if error <= share * lowest:
             found[used], lowest = trial, min(error, lowest)
         elif not error < _HOPELESS * lowest:
@@ -220,8 +227,9 @@ class _Samples:
     The first `n_early` steps take half as many.
     """
 
+    _n_compared = 2  # steps whose samples tell parameters apart
+
     def __init__(self, kernel, rows, target, weight, categorical, size, n_jobs, n_early=0):
-        self._kernel, self._categorical = kernel, categorical
         self._data = rows, target, weight
         self._size = min(size, len(rows))
         self._n_early = n_early
@@ -232,36 +240,34 @@ class _Samples:
         )
         self._n_jobs = n_jobs
 
-    def of(self, columns, n_early=0):
-        """The same with some of the columns."""
-        rows, target, weight = self._data
-        data = rows[:, columns], target, weight, self._categorical[columns]
-        return type(self)(self._kernel, *data, self._size, self._n_jobs, n_early)
+    def error(self, parameters, reference) -> float:
+        """Mean over samples that depend on `reference` alone."""
+        steps = range(self._n_early, self._n_early + self._n_compared)
+        return float(np.mean([self(parameters, step, reference)[0] for step in steps]))
 
-    def error(self, parameters) -> float:
-        """Mean over samples that are the same each time."""
-        steps = range(self._n_early, self._n_early + _COMPARED)
-        return float(np.mean([self(parameters, step)[0] for step in steps]))
-
-    def __call__(self, parameters, step):
+    def __call__(self, parameters, step, reference=None):
         """Means of error and gradient over the samples of a step."""
         losses = self._early if step < self._n_early else self._late
+        reference = parameters if reference is None else reference
 
         def evaluate(sample):
-            return self._evaluate(parameters, step * SAMPLES + sample, losses[sample])
+            loss = losses[sample]
+            return loss(parameters, *self._sample(reference, step * SAMPLES + sample, loss.n_rows))
 
         # Samples of all rows there are would be the same.
         samples = range(SAMPLES if len(self._data[0]) > losses[0].n_rows else 1)
         errors, gradients = zip(*tile_map(evaluate, samples, self._n_jobs), strict=True)
         return np.mean(errors), np.mean(gradients, axis=0)
 
-    def _evaluate(self, parameters, number, loss):
-        here = (number * loss.n_rows + np.arange(loss.n_rows)) % len(self._data[0])
-        return loss(parameters, *(part[here] for part in self._data))
+    def _sample(self, reference, number, n_rows):
+        here = (number * n_rows + np.arange(n_rows)) % len(self._data[0])
+        return [part[here] for part in self._data]
 
 
 class _Neighbourhoods(_Samples):
     """The leave-one-out error around some of the rows, others at each step."""
+
+    _n_compared = 8
 
     def __init__(self, kernel, rows, target, weight, categorical, size, n_jobs, n_early=0):
         super().__init__(kernel, rows, target, weight, categorical, size, n_jobs, n_early)
@@ -269,19 +275,19 @@ class _Neighbourhoods(_Samples):
         self._cap = np.where(categorical, 1.0, np.inf).astype(np.float32)
         self._squared = kernel.metric_power == 2
 
-    def _evaluate(self, parameters, number, loss):
+    def _sample(self, reference, number, n_rows):
         from rkhs.compute import _pair_loops
 
         rows, target, weight = self._data
-        inverse = np.exp(-parameters[:-1]).astype(np.float32)
+        inverse = np.exp(-reference[:-1]).astype(np.float32)
         distance = np.empty(len(rows), np.float32)
         place = number % len(rows)
         _pair_loops.metric_to(self._columns, place, inverse, self._cap, self._squared, distance)
-        here = np.argpartition(distance, self._size - 1)[: self._size]
+        here = np.argpartition(distance, n_rows - 1)[:n_rows]
         here = here[np.argsort(distance[here], kind="stable")]
-        judged = weight[here] * (np.arange(self._size) < self._size // _JUDGED)
+        judged = weight[here] * (np.arange(n_rows) < n_rows // _JUDGED)
         local = target[here] - np.average(target[here], axis=0, weights=weight[here])
-        return loss(parameters, rows[here], local, weight[here], judged)
+        return rows[here], local, weight[here], judged
 
 
 def _adam(loss, start, n_steps, deadline):

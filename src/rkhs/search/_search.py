@@ -168,7 +168,7 @@ def _best_parts(source, task, n_rows, scales, report, deadline, seed, memory, n_
     _try_binning(best, rest, seed, n_jobs, first=1.0 if smooth is None else 0.5)
     if not best.late:
         # A sample of all rows knows little of details: those that are near each other tell more.
-        start = scaled(_half_way(scales, task, source.categorical), best.factor)
+        start = scaled(_half_way(learnt, task, source.categorical), best.factor)
         near = slice(0, _near_size(source))
         rows = task.source[near], rest.target[near], task.weight[near]
         details = refine_scales(start, *rows, source.categorical, n_jobs, deadline)
@@ -181,15 +181,12 @@ def _best_parts(source, task, n_rows, scales, report, deadline, seed, memory, n_
     return best, smooth
 
 
-def _half_way(scales, task, categorical) -> Laplacian:
-    """Between learnt length scales and those from the columns' deviations.
-
-    Columns that were better left out stay so; those that hardly count get another chance.
-    """
+def _half_way(learnt, task, categorical) -> Laplacian:
+    """Between learnt length scales and those from the columns' deviations."""
     few = slice(0, _PLAIN_ROWS)
-    plain = Laplacian("auto").resolve(task.source[few], task.weight[few], categorical).length_scale
-    between = np.sqrt(np.minimum(scales.length_scale, _LONGEST * plain) * plain)
-    return Laplacian(np.where(scales.contribution > 0, between, np.inf))
+    plain = Laplacian("auto").resolve(task.source[few], task.weight[few], categorical)
+    longest = _LONGEST * plain.length_scale
+    return Laplacian(np.sqrt(np.minimum(learnt.length_scale, longest) * plain.length_scale))
 
 
 def _try_whole(source, task, scales, report, deadline, seed, memory, n_jobs):
