@@ -9,10 +9,10 @@ processes took meanwhile.
 """
 
 import argparse
-import subprocess
 import sys
 import time
 import warnings
+from multiprocessing import get_context
 
 import numpy as np
 from _machine import best, describe, neighbours, peak_bytes
@@ -453,6 +453,14 @@ SECTIONS = {
 }
 
 
+def section(name, arguments):
+    warnings.simplefilter("ignore")
+    print(f"{name}: {SECTIONS[name].__doc__.splitlines()[0]}", flush=True)
+    with neighbours() as others:
+        SECTIONS[name](arguments)
+    print(f"  other processes took {100 * others.share:.1f} % of the CPU meanwhile", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sections", nargs="*", choices=[*SECTIONS, []], default=[])
@@ -462,19 +470,14 @@ def main():
     parser.add_argument("--seed", type=int, default=0, help="of the models of figures")
     parser.add_argument("--plot", help="file for the plot of the rate")
     arguments = parser.parse_args()
-    warnings.simplefilter("ignore")
-    sections = arguments.sections or list(SECTIONS)
-    if len(sections) > 1:  # each in a process of its own: peak memory is that of a section
-        options = sys.argv[1 + len(arguments.sections) :]  # sections come first
-        for name in sections:
-            subprocess.run([sys.executable, "-u", __file__, name, *options], check=True)
-        return
-    print(describe())
-    for name in sections:
-        print(f"{name}: {SECTIONS[name].__doc__.splitlines()[0]}", flush=True)
-        with neighbours() as others:
-            SECTIONS[name](arguments)
-        print(f"  other processes took {100 * others.share:.1f} % of the CPU meanwhile")
+    print(describe(), flush=True)
+    for name in arguments.sections or SECTIONS:
+        # Each in a process of its own: peak memory is that of a section.
+        process = get_context("spawn").Process(target=section, args=(name, arguments))
+        process.start()
+        process.join()
+        if process.exitcode:
+            sys.exit(f"{name} failed.")
 
 
 if __name__ == "__main__":

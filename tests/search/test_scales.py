@@ -25,6 +25,22 @@ def test_columns_of_noise_count_less_than_any_other(Kernel):
     assert found.error < 0.06
 
 
+@pytest.mark.parametrize("n_rows", [400, 2000])  # a sample of all rows, and samples of some
+@pytest.mark.parametrize("Kernel", [Laplacian, Gaussian])
+def test_no_column_that_matters_is_left_out(Kernel, n_rows):
+    X, y = friedman(n_rows, 10)
+    assert np.isfinite(learn_scales(Kernel(), X, y).length_scale[:5]).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_is_left_out_where_nothing_was_learnt(seed):
+    X = np.random.default_rng(seed).uniform(size=(20_000, 3))
+    y = np.sin(40 * X[:, :1]) * np.sin(40 * X[:, 1:2])  # details that 600 rows can't show
+    found = learn_scales(Laplacian(), X, y)
+    assert found.error > 0.9
+    assert np.isfinite(found.length_scale).all()
+
+
 @pytest.mark.parametrize("Kernel", [Laplacian, Gaussian])
 def test_columns_of_noise_are_left_out_and_others_are_not(Kernel):
     X, y = friedman(2000, 50)

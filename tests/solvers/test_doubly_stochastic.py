@@ -1,5 +1,6 @@
 """Doubly stochastic gradients against closed forms, the exact minimum and their own rule."""
 
+import tracemalloc
 from dataclasses import replace
 from itertools import pairwise
 
@@ -497,3 +498,27 @@ def test_rows_come_from_any_table_of_numbers():
         model = regressor("cdsg", max_epochs=2).fit(table, y)
         np.testing.assert_allclose(model.predict(table), whole, rtol=1e-4, atol=1e-4)
     assert isinstance(RowSource(X)[:1], np.ndarray)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_no_more_memory_is_taken_than_was_said(dtype):
+    X = np.random.default_rng(0).normal(size=(12_000, 30)).astype(dtype)
+    y = np.sin(X[:, 0])
+    asked = []
+
+    class Asked(DSG):
+        def memory(self, *arguments):
+            asked.append(super().memory(*arguments))
+            return asked[-1]
+
+    model = KernelRegressor(
+        kernel="gaussian", length_scale=3.0, solver=Asked(), dtype=dtype, max_epochs=1
+    )
+    model.fit(X[:1000], y[:1000])
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    model.fit(X, y)
+    peak = tracemalloc.get_traced_memory()[1] - before
+    tracemalloc.stop()
+    block_bytes = len(X) * 1024 * np.dtype(dtype).itemsize
+    assert block_bytes < peak < asked[-1]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rkhs.compute import tile_map
+from rkhs.compute import slices, tile_map
 from rkhs.kernels._base import StationaryKernel
 from rkhs.search._leave_one_out import LeaveOneOut
 
@@ -20,6 +20,7 @@ _PAIRS = 2000  # of rows, that contributions are means over
 _NEGLIGIBLE = 0.01  # of the metric, that columns without effect may make up together
 _FEWER = 0.75  # times the columns, one trial after another
 _GAIN, _TIE = 0.995, 1.001  # times the error, for which columns are left out at first, at last
+_LEARNT = 0.9  # of the variance: an error above which no column is left out
 _HOPELESS = 1.2  # times the error, after which still fewer columns are not tried
 _LOCAL_STEPS, _LAST_LOCAL_STEPS, _LOCAL_ROWS = 80, 40, 400  # the same among near rows
 _JUDGED = 3  # one in so many of them counts
@@ -31,13 +32,14 @@ class Scales(NamedTuple):
     Attributes
     ----------
     length_scale : array of shape (columns,)
-        Infinite for columns that make no difference.
+        Infinite for columns that do harm or make no difference.
     noise : float
         The ridge of the kernel matrix that goes with it.
     error : float
         Leave-one-out error, as a share of the target's variance.
     contribution : array of shape (columns,)
-        How much the kernel of two rows falls, on average, with their distance in each column.
+        How much the kernel of two rows falls, on average, with their distance in each column;
+        of columns that make no difference as well.
     """
 
     length_scale: np.ndarray
@@ -60,10 +62,10 @@ def learn_scales(
     Adam [kingma2015]_ on the logarithms of the scales and of the noise, with other rows at each
     step. Of many columns the eighth that counts most then competes alone, as long as the error
     falls: among a thousand columns of noise the first gradients find what matters, and no more.
-    At last the columns that count least are left out if the error of the same rows is lower
+    Then the columns that count least are left out if the error of the same rows is lower
     without them, and the others' scales learnt on: what a column of noise adds to distances is
-    little, but there may be many. The cost does not depend on the table's size, and is linear in
-    its columns.
+    little, but there may be many. At last those go that make no difference. The cost does not
+    depend on the table's size, and is about linear in its columns.
 
     Parameters
     ----------
@@ -124,12 +126,13 @@ def learn_scales(
     if not np.isfinite(error):
         return Scales(start, _NOISE, 1.0, np.zeros(X.shape[1]))
     found = _with_fewer(samples, found, described(found)[1][used], _GAIN, deadline)
-    found, last = _learn(samples, found, _LAST_STEPS, deadline)
+    longer, lower = _learn(samples, found, _LAST_STEPS, deadline)
+    if np.isfinite(lower) and time.perf_counter() < deadline:
+        found, error = longer, lower
     scales, contribution = described(found)
     kept = _with_fewer(samples, found, contribution[used], _TIE, deadline)
     scales[used] = np.where(np.isfinite(kept[:-1]), scales[used], np.inf)
-    error, noise = last if np.isfinite(last) else error, float(np.exp(found[-1]))
-    return Scales(scales, noise, error, contribution)
+    return Scales(scales, float(np.exp(found[-1])), error, contribution)
 
 
 def refine_scales(
@@ -175,7 +178,9 @@ def refine_scales(
     if not np.isfinite(error):
         return start
     found = _with_fewer(neighbourhoods, found, described(found)[1][used], _GAIN, deadline)
-    found, _ = _learn(neighbourhoods, found, _LAST_LOCAL_STEPS, deadline)
+    longer, error = _learn(neighbourhoods, found, _LAST_LOCAL_STEPS, deadline)
+    if np.isfinite(error) and time.perf_counter() < deadline:
+        found = longer
     scales, contribution = described(found)
     order = np.argsort(contribution, kind="stable")
     share = np.cumsum(contribution[order]) / max(contribution.sum(), np.finfo(float).tiny)
@@ -203,13 +208,17 @@ def _with_fewer(samples, parameters, contribution, share, deadline):
     """Infinite scales for columns that count least.
 
     One cut after another is made if the error without these columns is at most a share of what
-    it is with them.
+    it is with them. Where little was learnt, any column is better left out of so few rows, and all
+    of them may need it: no cut is made.
     """
     used, found = np.isfinite(parameters), parameters.copy()
+    count = int(used[:-1].sum())
+    if count < 2 or time.perf_counter() > deadline:
+        return found
     losses, start = samples(used[:-1]), parameters[used]
     order = np.argsort(-contribution[used[:-1]], kind="stable")
-    count, lowest = len(order), losses.error(start, start)
-    while count > 1 and np.isfinite(lowest) and time.perf_counter() < deadline:
+    lowest = losses.error(start, start)
+    while count > 1 and lowest < _LEARNT and time.perf_counter() < deadline:
         count = min(count - 1, int(_FEWER * count))
         trial = start.copy()
         trial[order[count:]] = np.inf
@@ -242,22 +251,33 @@ class _Samples:
 
     def error(self, parameters, reference) -> float:
         """Mean over samples that depend on `reference` alone."""
-        steps = range(self._n_early, self._n_early + self._n_compared)
-        return float(np.mean([self(parameters, step, reference)[0] for step in steps]))
 
-    def __call__(self, parameters, step, reference=None):
+        def evaluate(number):
+            loss = self._late[number % SAMPLES]
+            sample = self._sample(reference, number, loss.n_rows)
+            return loss(parameters, *sample, with_gradient=False)[0]
+
+        n_samples = self._n_compared * self._n_different(self._late)
+        pairs = slices(n_samples, SAMPLES)  # one at a time for each loss, which has buffers
+        parts = (tile_map(evaluate, range(pair.start, pair.stop), self._n_jobs) for pair in pairs)
+        return float(np.mean([error for part in parts for error in part]))
+
+    def __call__(self, parameters, step):
         """Means of error and gradient over the samples of a step."""
         losses = self._early if step < self._n_early else self._late
-        reference = parameters if reference is None else reference
 
         def evaluate(sample):
             loss = losses[sample]
-            return loss(parameters, *self._sample(reference, step * SAMPLES + sample, loss.n_rows))
+            number = step * SAMPLES + sample
+            return loss(parameters, *self._sample(parameters, number, loss.n_rows))
 
-        # Samples of all rows there are would be the same.
-        samples = range(SAMPLES if len(self._data[0]) > losses[0].n_rows else 1)
+        samples = range(self._n_different(losses))
         errors, gradients = zip(*tile_map(evaluate, samples, self._n_jobs), strict=True)
         return np.mean(errors), np.mean(gradients, axis=0)
+
+    def _n_different(self, losses) -> int:
+        """Samples of a step: those of all rows there are would be the same."""
+        return SAMPLES if len(self._data[0]) > losses[0].n_rows else 1
 
     def _sample(self, reference, number, n_rows):
         here = (number * n_rows + np.arange(n_rows)) % len(self._data[0])

@@ -461,7 +461,7 @@ def unsearched(source: RowSource, weight, seed: int, reason: str) -> Choice:
 def search_bytes(source: RowSource, n_outputs: int = 1) -> int:
     """Memory that a search takes: rows to learn from, kernel matrices, bins of the trials."""
     n_rows, n_columns = source.shape
-    sample = 20 * n_columns * max(_sample_size(source), 2 * _near_size(source))
+    sample = 30 * n_columns * max(_sample_size(source), 2 * _near_size(source))
     matrices = 30 * SAMPLES * min(n_rows, SAMPLE_ROWS) ** 2
     numbers = _TRIAL_GRIDS + 2 * n_columns + 2 * LANCZOS_STEPS * n_outputs
     trial = 4 * min(n_rows, _trial_size(source, n_outputs)) * numbers

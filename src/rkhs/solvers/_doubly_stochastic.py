@@ -14,6 +14,7 @@ _ORDER_STREAM, _REUSE_STREAM, _GROWTH_STREAM = 1401, 1402, 1403
 _SMALLEST_BATCH, _LARGEST_BATCH = 512, 65_536
 _SMALLEST_OF_TABLE = 8192  # a table waits for nobody, and a larger batch is worth its time
 _SMALLEST_BLOCK, _LARGEST_BLOCK = 64, 1024
+_SMALLER_BATCHES = 32  # about as many before the largest
 _ROWS_PER_FEATURE = 2
 _SHORTEST_EPOCH = 8  # iterations
 _AVERAGING = 8  # weight of iterate t in the average grows like t^8: the tail counts
@@ -181,16 +182,20 @@ class DSG(Solver):
                 )
 
     def memory(self, operator, n_outputs, has_features, budget):
-        n_rows = operator.shape[0]
+        n_rows, itemsize = operator.shape[0], operator.dtype.itemsize
         # Batches grow with the rows seen, and what would be less than half of one joins another.
         largest = _LARGEST_BATCH if self.batch_size == "auto" else self.batch_size
         rows = min(n_rows, largest * 3 // 2)
         block = min(_LARGEST_BLOCK, rows) if self.block_size == "auto" else self.block_size
-        n_blocks = self.max_epochs * max(_SHORTEST_EPOCH, -(-n_rows // rows))
+        n_blocks = self.max_epochs * max(_SHORTEST_EPOCH, -(-n_rows // largest))
         if self.batch_size == "auto":
-            n_blocks = min(n_blocks, 8 * self.max_epochs + 64)
-        coef = 8 * 5 * n_blocks * block * n_outputs
-        return coef + rows * (8 * block + 8 * 10 * n_outputs) + 8 * 4 * block**2
+            n_blocks += _SMALLER_BATCHES
+        n_features = n_blocks * block
+        if self.max_features is not None:
+            n_features = min(n_features, self.max_features + block)
+        # A block and its weighted copy, two copies of the rows, and vectors of the outputs.
+        entries = 2 * itemsize * block + 2 * 8 * operator.entry_work + 8 * 10 * n_outputs
+        return 8 * 5 * n_features * n_outputs + rows * entries + 8 * 4 * block**2
 
     def init(self, problem):
         n_outputs = problem.target.shape[1]
