@@ -19,7 +19,7 @@ _WIDE = 150  # columns, above which few are tried alone
 _PAIRS = 2000  # of rows, that contributions are means over
 _NEGLIGIBLE = 0.01  # of the metric, that columns without effect may make up together
 _FEWER = 0.75  # times the columns, one trial after another
-_GAIN, _TIE = 0.995, 1.001  # times the error, for which columns are left out at first, at last
+_GAIN, _TIE = 0.99, 1.001  # times the error without columns that do harm, or nothing
 _LEARNT = 0.9  # of the variance: an error above which no column is left out
 _HOPELESS = 1.2  # times the error, after which still fewer columns are not tried
 _LOCAL_STEPS, _LAST_LOCAL_STEPS, _LOCAL_ROWS = 80, 40, 400  # the same among near rows
@@ -125,13 +125,14 @@ def learn_scales(
         trial[left_out], trial[-1] = np.inf, begin[-1]
     if not np.isfinite(error):
         return Scales(start, _NOISE, 1.0, np.zeros(X.shape[1]))
-    found = _with_fewer(samples, found, described(found)[1][used], _GAIN, deadline)
+    found = _with_fewer(samples, found, described(found)[1][used], deadline)
     longer, lower = _learn(samples, found, _LAST_STEPS, deadline)
     if np.isfinite(lower) and time.perf_counter() < deadline:
         found, error = longer, lower
     scales, contribution = described(found)
-    kept = _with_fewer(samples, found, contribution[used], _TIE, deadline)
-    scales[used] = np.where(np.isfinite(kept[:-1]), scales[used], np.inf)
+    idle = _negligible(contribution[used])
+    if _are_idle(samples, found, idle, deadline):
+        scales[np.flatnonzero(used)[idle]] = np.inf
     return Scales(scales, float(np.exp(found[-1])), error, contribution)
 
 
@@ -177,14 +178,12 @@ def refine_scales(
     found, error = _learn(neighbourhoods, begin, _LOCAL_STEPS, deadline)
     if not np.isfinite(error):
         return start
-    found = _with_fewer(neighbourhoods, found, described(found)[1][used], _GAIN, deadline)
+    found = _with_fewer(neighbourhoods, found, described(found)[1][used], deadline)
     longer, error = _learn(neighbourhoods, found, _LAST_LOCAL_STEPS, deadline)
     if np.isfinite(error) and time.perf_counter() < deadline:
         found = longer
     scales, contribution = described(found)
-    order = np.argsort(contribution, kind="stable")
-    share = np.cumsum(contribution[order]) / max(contribution.sum(), np.finfo(float).tiny)
-    scales[order[share < _NEGLIGIBLE]] = np.inf
+    scales[_negligible(contribution)] = np.inf
     return scales
 
 
@@ -204,12 +203,11 @@ def _learn(samples, parameters, n_steps, deadline, n_early=0):
     return found, error
 
 
-def _with_fewer(samples, parameters, contribution, share, deadline):
-    """Infinite scales for columns that count least.
+def _with_fewer(samples, parameters, contribution, deadline):
+    """Infinite scales for columns that count least, as long as the error falls.
 
-    One cut after another is made if the error without these columns is at most a share of what
-    it is with them. Where little was learnt, any column is better left out of so few rows, and all
-    of them may need it: no cut is made.
+    Few rows bear fewer columns than many do: the error must fall by more than a little. Where
+    little was learnt, any column is better left out of so few rows, and no cut is made.
     """
     used, found = np.isfinite(parameters), parameters.copy()
     count = int(used[:-1].sum())
@@ -223,11 +221,23 @@ def _with_fewer(samples, parameters, contribution, share, deadline):
         trial = start.copy()
         trial[order[count:]] = np.inf
         error = losses.error(trial, start)
-        if error <= share * lowest:
-            found[used], lowest = trial, min(error, lowest)
+        if error < _GAIN * lowest:
+            found[used], lowest = trial, error
         elif not error < _HOPELESS * lowest:
             break
     return found
+
+
+def _are_idle(samples, parameters, columns, deadline):
+    """Whether the error is the same without some columns, or nearly so."""
+    if time.perf_counter() > deadline:
+        return False
+    used, trial = np.isfinite(parameters), parameters.copy()
+    trial[columns] = np.inf
+    if not np.isfinite(trial[:-1]).any():
+        return False
+    losses, start = samples(used[:-1]), parameters[used]
+    return losses.error(trial[used], start) <= _TIE * losses.error(start, start)
 
 
 class _Samples:
@@ -339,6 +349,13 @@ def _described(unit, used, kernel, X, weight, categorical, parameters):
     scales, few = np.full(X.shape[1], np.inf), slice(0, _PAIRS)
     scales[used] = unit * np.exp(parameters[:-1])
     return scales, _contributions(kernel, X[few], weight[few], scales, categorical)
+
+
+def _negligible(contribution):
+    """Numbers of the columns that hardly count, all of them together."""
+    order = np.argsort(contribution, kind="stable")
+    share = np.cumsum(contribution[order]) / max(contribution.sum(), np.finfo(float).tiny)
+    return order[share < _NEGLIGIBLE]
 
 
 def _contributions(kernel, X, weight, scales, categorical):
