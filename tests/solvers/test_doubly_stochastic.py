@@ -522,3 +522,20 @@ def test_no_more_memory_is_taken_than_was_said(dtype):
     tracemalloc.stop()
     block_bytes = len(X) * 1024 * np.dtype(dtype).itemsize
     assert block_bytes < peak < asked[-1]
+
+
+def test_a_table_begins_with_large_batches_and_a_stream_with_small_ones():
+    X = np.random.default_rng(0).normal(size=(3000, 2))
+    sizes = []
+
+    class Watched(DSG):
+        def _iterate(self, problem, state, order=None):
+            sizes.append(len(state.waiting[0]))
+            return super()._iterate(problem, state, order)
+
+    model = KernelRegressor(kernel="gaussian", solver=Watched(), max_epochs=1)
+    model.fit(X, X[:, 0])
+    assert sizes[0] == 3000
+    sizes.clear()
+    model.partial_fit(X, X[:, 0])
+    assert sizes[0] == 512
