@@ -9,6 +9,7 @@ import pytest
 from helpers import KERNEL, LOSSES, N_ROWS, exact_objective, make_problem
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.base import clone
 
 from rkhs import KernelClassifier, KernelRegressor
 from rkhs.data import RowSource
@@ -537,5 +538,5 @@ def test_a_table_begins_with_large_batches_and_a_stream_with_small_ones():
     model.fit(X, X[:, 0])
     assert sizes[0] == 3000
     sizes.clear()
-    model.partial_fit(X, X[:, 0])
+    clone(model).partial_fit(X, X[:, 0])
     assert sizes[0] == 512

@@ -230,12 +230,10 @@ def _with_fewer(samples, parameters, contribution, deadline):
 
 def _are_idle(samples, parameters, columns, deadline):
     """Whether the error is the same without some columns, or nearly so."""
-    if time.perf_counter() > deadline:
-        return False
     used, trial = np.isfinite(parameters), parameters.copy()
     trial[columns] = np.inf
-    if not np.isfinite(trial[:-1]).any():
-        return False
+    if not used[columns].any() or time.perf_counter() > deadline:
+        return False  # they are left out already
     losses, start = samples(used[:-1]), parameters[used]
     return losses.error(trial[used], start) <= _TIE * losses.error(start, start)
 
