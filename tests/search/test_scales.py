@@ -32,6 +32,14 @@ def test_no_column_that_matters_is_left_out(Kernel, n_rows):
     assert np.isfinite(learn_scales(Kernel(), X, y).length_scale[:5]).all()
 
 
+def test_a_column_that_hardly_counts_stays_if_the_error_says_so():
+    X, y = friedman(400, 0, seed=1)
+    found = learn_scales(Gaussian(), X, y)
+    # A linear effect has a long scale: little of the distance, and much of the target.
+    assert found.contribution[4] < 0.01 * found.contribution.sum()
+    assert np.isfinite(found.length_scale[4])
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_nothing_is_left_out_where_nothing_was_learnt(seed):
     X = np.random.default_rng(seed).uniform(size=(20_000, 3))
