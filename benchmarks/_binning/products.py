@@ -11,7 +11,7 @@ from _binning.common import apart, share
 ROWS, GRIDS = 2**19, 64
 KAPPAS = [(100, np.uint16), (10_000, np.uint16), (10_000, np.uint32), (100_000, np.uint32)]
 COPIED_BYTES = 2**28
-REPEATS = 15  # by turns, of which the best counts
+REPEATS = 25  # by turns, of which the best counts
 
 
 def bare_loops():
