@@ -18,6 +18,7 @@ _NOISE = 0.1  # to start from, in variances of the target
 _WIDE = 150  # columns, above which few are tried alone
 _PAIRS = 2000  # of rows, that contributions are means over
 _NEGLIGIBLE = 0.01  # of the metric, that columns without effect may make up together
+_LITTLE = 0.05  # of the metric: a column that counts for less is judged by the error's slope
 _FEWER = 0.75  # times the columns, one trial after another
 _GAIN, _TIE = 0.99, 1.001  # times the error without columns that do harm, or nothing
 _LEARNT = 0.9  # of the variance: an error above which no column is left out
@@ -110,10 +111,10 @@ def learn_scales(
 
     found, error, trial = begin, np.inf, begin
     while True:
-        parameters, lower = _learn(samples, trial, STEPS, deadline, _EARLY_STEPS)
+        parameters, lower, slopes = _learn(samples, trial, STEPS, deadline, _EARLY_STEPS)
         if not lower < error:
             break
-        found, error = parameters, lower
+        found, error, slope = parameters, lower, slopes
         count = int(np.isfinite(found[:-1]).sum())
         if count <= _WIDE or time.perf_counter() > deadline:
             break
@@ -125,10 +126,11 @@ def learn_scales(
         trial[left_out], trial[-1] = np.inf, begin[-1]
     if not np.isfinite(error):
         return Scales(start, _NOISE, 1.0, np.zeros(X.shape[1]))
-    found = _with_fewer(samples, found, described(found)[1][used], deadline)
-    longer, lower = _learn(samples, found, _LAST_STEPS, deadline)
+    found = _with_fewer(samples, found, described(found)[1][used], slope, deadline)
+    longer, lower, slope = _learn(samples, found, _LAST_STEPS, deadline)
     if np.isfinite(lower) and time.perf_counter() < deadline:
-        found, error = longer, lower
+        error = lower
+        found = _with_fewer(samples, longer, described(longer)[1][used], slope, deadline)
     scales, contribution = described(found)
     idle = _negligible(contribution[used])
     if _are_idle(samples, found, idle, deadline):
@@ -175,13 +177,13 @@ def refine_scales(
         data = rows[:, columns], target / np.sqrt(variance), weight, categorical[used][columns]
         return _Neighbourhoods(kernel, *data, _LOCAL_ROWS, n_jobs, n_early)
 
-    found, error = _learn(neighbourhoods, begin, _LOCAL_STEPS, deadline)
+    found, error, slope = _learn(neighbourhoods, begin, _LOCAL_STEPS, deadline)
     if not np.isfinite(error):
         return start
-    found = _with_fewer(neighbourhoods, found, described(found)[1][used], deadline)
-    longer, error = _learn(neighbourhoods, found, _LAST_LOCAL_STEPS, deadline)
+    found = _with_fewer(neighbourhoods, found, described(found)[1][used], slope, deadline)
+    longer, error, slope = _learn(neighbourhoods, found, _LAST_LOCAL_STEPS, deadline)
     if np.isfinite(error) and time.perf_counter() < deadline:
-        found = longer
+        found = _with_fewer(neighbourhoods, longer, described(longer)[1][used], slope, deadline)
     scales, contribution = described(found)
     scales[_negligible(contribution)] = np.inf
     return scales
@@ -196,36 +198,52 @@ def _in_units(X, start, categorical, used):
 
 
 def _learn(samples, parameters, n_steps, deadline, n_early=0):
-    """Parameters after some steps of Adam, and the error there; infinite scales stay so."""
-    used, found = np.isfinite(parameters), parameters.copy()
+    """Parameters after some steps of Adam, error and slope there; infinite scales stay so."""
+    used, found, slope = np.isfinite(parameters), parameters.copy(), np.zeros_like(parameters)
     losses = samples(used[:-1], n_early)
-    found[used], error = _adam(losses, parameters[used], n_steps, deadline)
-    return found, error
+    found[used], error, slope[used] = _adam(losses, parameters[used], n_steps, deadline)
+    return found, error, slope
 
 
-def _with_fewer(samples, parameters, contribution, deadline):
-    """Infinite scales for columns that count least, as long as the error falls.
+def _with_fewer(samples, parameters, contribution, slope, deadline):
+    """Infinite scales for columns that count least, or are worth least, as long as the error falls.
 
     Few rows bear fewer columns than many do: the error must fall by more than a little. Where
     little was learnt, any column is better left out of so few rows, and no cut is made.
     """
     used, found = np.isfinite(parameters), parameters.copy()
-    count = int(used[:-1].sum())
-    if count < 2 or time.perf_counter() > deadline:
+    if used[:-1].sum() < 2 or time.perf_counter() > deadline:
         return found
     losses, start = samples(used[:-1]), parameters[used]
-    order = np.argsort(-contribution[used[:-1]], kind="stable")
-    lowest = losses.error(start, start)
-    while count > 1 and lowest < _LEARNT and time.perf_counter() < deadline:
-        count = min(count - 1, int(_FEWER * count))
-        trial = start.copy()
-        trial[order[count:]] = np.inf
-        error = losses.error(trial, start)
-        if error < _GAIN * lowest:
-            found[used], lowest = trial, error
-        elif not error < _HOPELESS * lowest:
-            break
+    here, lowest = start, losses.error(start, start)
+    if not lowest < _LEARNT:
+        return found
+    for value in (contribution, _worth(contribution, slope)):
+        order = np.argsort(-value[used[:-1]], kind="stable")
+        order = order[np.isfinite(here[order])]
+        count = len(order)
+        while count > 1 and time.perf_counter() < deadline:
+            count = min(count - 1, int(_FEWER * count))
+            trial = start.copy()
+            trial[np.setdiff1d(np.arange(len(start) - 1), order[:count])] = np.inf
+            error = losses.error(trial, start)
+            if error < _GAIN * lowest:
+                here, lowest = trial, error
+            elif not error < _HOPELESS * lowest:
+                break
+    found[used] = here
     return found
+
+
+def _worth(contribution, slope):
+    """What each column is worth: about how much the error would rise without it.
+
+    Without a column that counts for little, distances are shorter by its part, as they are, to
+    first order, with a scale that is longer by a factor of e. Columns that count for more come
+    before those.
+    """
+    little = contribution < _LITTLE * contribution.sum()
+    return np.where(little, slope[:-1], np.abs(slope).max() + contribution)
 
 
 def _are_idle(samples, parameters, columns, deadline):
@@ -319,9 +337,12 @@ class _Neighbourhoods(_Samples):
 
 
 def _adam(loss, start, n_steps, deadline):
-    """Mean of the second half of the way (or the end of a shorter one), and the error there."""
+    """Means of parameters, error and slope over the second half of the way.
+
+    Of a shorter way it is the end.
+    """
     here, mean, square = start.copy(), np.zeros_like(start), np.zeros_like(start)
-    kept, errors = [], []
+    kept, errors, slopes = [], [], [np.zeros_like(start)]
     for step in range(n_steps):
         if time.perf_counter() > deadline:
             break
@@ -337,9 +358,12 @@ def _adam(loss, start, n_steps, deadline):
         if step >= n_steps // 2:
             kept.append(here.copy())
         errors.append(error)
+        slopes.append(gradient)
     if not errors:
-        return start, np.inf
-    return np.mean(kept or [here], axis=0), float(np.mean(errors[-len(kept) or -1 :]))
+        return start, np.inf, slopes[0]
+    last = slice(-len(kept) or -1, None)
+    means = np.mean(kept or [here], axis=0), np.mean(errors[last]), np.mean(slopes[last], axis=0)
+    return means[0], float(means[1]), means[2]
 
 
 def _described(unit, used, kernel, X, weight, categorical, parameters):
@@ -363,4 +387,4 @@ def _contributions(kernel, X, weight, scales, categorical):
     distance[:, categorical] = np.minimum(distance[:, categorical], 1.0)
     value = (distance / scales) ** kernel.metric_power
     kernel.metric_profile(value, np.empty_like(value))
-    return np.average(1.0 - value, axis=0, weights=weight * weight[other])
+    return np.sqrt(np.average((1.0 - value) ** 2, axis=0, weights=weight * weight[other]))
