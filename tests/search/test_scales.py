@@ -5,8 +5,9 @@ import pytest
 
 from rkhs.data import RowSource
 from rkhs.kernels import Gaussian, Laplacian
-from rkhs.search import learn_scales, refine_scales
+from rkhs.search import LeaveOneOut, learn_scales, refine_scales
 from rkhs.search._sample import distinct_rows
+from rkhs.search._scales import _worth
 
 
 def friedman(n_rows, n_noise, seed=0):
@@ -58,6 +59,32 @@ def test_columns_of_noise_are_left_out_and_others_are_not(Kernel):
     assert found.contribution[5:].sum() < 0.2 * found.contribution.sum()
     without = learn_scales(Kernel(), X[:, :5], y)
     assert found.error < 1.1 * without.error
+
+
+def test_a_column_that_counts_little_is_worth_what_the_error_rises_by_without_it():
+    X, y = friedman(600, 4)
+    y = (y - y.mean()) / y.std()
+    loss = LeaveOneOut(Laplacian(), np.zeros(9, bool), len(X))
+    parameters = np.log([1.0, 1.0, 2.0, 1.0, 80.0, 50.0, 60.0, 70.0, 80.0, 0.05])
+    data = X, y, np.ones(len(X))
+    error, slope = loss(parameters, *data)
+    contribution = np.exp(-parameters[:-1])
+    worth = _worth(contribution, slope)
+    assert worth[:4].min() > worth[4:].max()  # they count for more
+    without = np.tile(parameters, (5, 1))
+    np.fill_diagonal(without[:, 4:], np.inf)
+    rise = np.array([loss(row, *data, with_gradient=False)[0] - error for row in without])
+    assert rise[0] > 0 and (rise[1:] < 0).all()  # the others are noise
+    np.testing.assert_allclose(worth[4:], rise, rtol=0.15)
+
+
+def test_noise_that_counts_more_than_a_weak_effect_is_left_out_before_it():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(3000, 40))
+    X[:, 1] *= rng.uniform(size=3000) < 0.05  # seldom there: little of the mean distance
+    y = np.sin(2 * X[:, :1]) + 2.0 * X[:, 1:2]
+    used = np.isfinite(learn_scales(Laplacian(), X, y).length_scale)
+    assert used[:2].all() and used[2:].sum() <= 4
 
 
 def test_units_and_shifts_of_columns_make_no_difference():
