@@ -10,12 +10,14 @@ N_ROWS = 2000
 CODE = rng.integers(0, 8, N_ROWS).astype(float)
 EFFECT = np.array([3.0, -1.0, 2.0, -3.0, 0.5, -2.0, 2.5, -0.5])
 TARGET = EFFECT[CODE.astype(int)] + rng.normal(size=N_ROWS)
-NUMBERS, CATEGORIES = np.array([False]), np.array([True])
 
 
-def means_of(column, target, weight=None, categorical=NUMBERS):
+def means_of(column, target, weight=None):
+    table = np.column_stack([rng.integers(0, 3, len(column)), column])
     weight = np.ones(len(column)) if weight is None else weight
-    return target_means(column[:, None], target.reshape(len(column), -1), weight, categorical)
+    found = target_means(table, target.reshape(len(column), -1), weight, np.array([False, True]))
+    assert [one.column for one in found] in ([], [1])
+    return found
 
 
 def test_means_are_drawn_to_the_middle_as_a_random_effect_would_be():
@@ -42,23 +44,14 @@ def test_rare_values_are_drawn_further():
 @pytest.mark.parametrize("n_values", [4, 70])
 def test_noise_is_worth_nothing(n_values):
     noise = np.random.default_rng(1).normal(size=N_ROWS)
-    assert not means_of(rng.integers(0, n_values, N_ROWS).astype(float), noise, None, CATEGORIES)
+    assert not means_of(rng.integers(0, n_values, N_ROWS).astype(float), noise)
 
 
 def test_a_mean_of_few_rows_would_tell_a_row_its_own_target():
     code = (np.arange(N_ROWS) // 20).astype(float)
     target = rng.normal(size=100).repeat(20) + 0.1 * rng.normal(size=N_ROWS)
-    assert not means_of(code, target, None, CATEGORIES)
-    assert means_of(code // 2, target, None, CATEGORIES)
-
-
-def test_numbers_with_a_smooth_effect_are_no_codes():
-    age = rng.integers(20, 80, N_ROWS).astype(float)
-    effect = np.sin(age / 10) + 0.3 * rng.normal(size=N_ROWS)
-    assert not means_of(age, effect)
-    assert means_of(age, effect, None, CATEGORIES)
-    assert not means_of(CODE + 0.5, TARGET)  # not whole
-    assert not means_of(np.arange(N_ROWS) % 101.0, np.arange(N_ROWS) % 101.0 % 2)  # too many
+    assert not means_of(code, target)
+    assert means_of(code // 2, target)
 
 
 def test_weights_are_repetitions():
@@ -75,26 +68,23 @@ def test_of_several_targets_the_direction_counts_in_which_means_differ_most():
     assert abs(np.corrcoef(alone.means, both.means)[0, 1]) > 0.9999
 
 
-def test_gaps_and_new_categories_are_passed_over():
-    holes = CODE.copy()
-    holes[::5] = np.nan
-    (found,) = means_of(holes, TARGET)
-    (known,) = means_of(CODE[~np.isnan(holes)], TARGET[~np.isnan(holes)])
-    np.testing.assert_allclose(np.abs(found.means), np.abs(known.means), rtol=0.01)
-    codes = CODE.copy()
-    codes[::5] = -1.0
-    assert means_of(codes, TARGET, None, CATEGORIES)[0].values.min() == 0
+def test_codes_below_zero_are_of_no_category():
+    codes = np.where(np.arange(N_ROWS) % 5, CODE, -1.0)
+    (found,) = means_of(codes, TARGET)
+    np.testing.assert_array_equal(found.values, np.arange(8))
+    (known,) = means_of(CODE, TARGET)
+    assert abs(np.corrcoef(found.means, known.means)[0, 1]) > 0.99
 
 
 def test_prepared_rows_have_the_means_as_a_further_column():
     table = np.column_stack([rng.normal(size=N_ROWS), CODE, CODE[::-1]])
-    numbers = np.zeros(3, bool)
+    categorical, gaps = np.array([False, True, True]), np.zeros(3, bool)
     target = (TARGET + 2.0 * TARGET[::-1])[:, None]
-    worth = target_means(table, target, np.ones(N_ROWS), numbers)
-    preparation = Preparation().fit_rows(table, np.ones(N_ROWS), numbers, numbers, worth)
+    worth = target_means(table, target, np.ones(N_ROWS), categorical)
+    preparation = Preparation().fit_rows(table, np.ones(N_ROWS), categorical, gaps, worth)
     assert preparation.origin_.tolist() == [0, 1, 2, 1, 2]
     out = preparation.apply(table)
     for place, one in zip((3, 4), worth, strict=True):
         np.testing.assert_allclose(out[:, place], one.means[table[:, one.column].astype(int)], 1e-6)
-    new = preparation.apply(np.array([[0.0, 99.0, np.nan], [0.0, 3.5, -1.0]]))
+    new = preparation.apply(np.array([[0.0, 99.0, -1.0], [0.0, 3.5, 8.0]]))
     np.testing.assert_array_equal(new[:, 3:], 0.0)

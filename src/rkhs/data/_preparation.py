@@ -29,7 +29,7 @@ class Preparation(BaseEstimator):
     knots_ : array of shape (n_heavy, n_knots)
         Values at equally spaced ranks.
     worth_ : array of int
-        Columns whose values have a mean of the target each.
+        Columns whose categories have a mean of the target each.
     value_starts_, values_, means_ : arrays
         Where each of those begins in the other two, and where the last ends; their values, and
         the means.

@@ -1,18 +1,15 @@
-"""What the values of a column are worth: means of the target, for categories and codes of them."""
+"""What categories are worth: means of the target."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-_MOST_CODES = 100  # different whole numbers, above which they are amounts and not codes
-_LONGEST = 2**17  # range of codes
-_FEWEST_ROWS = 25  # of a value, on average: a row's own target must hardly count in its mean
+_FEWEST_ROWS = 25  # of a category, on average: a row's own target must hardly count in its mean
 _CERTAIN = 4.0  # times the noise, that means must differ
-_ROUGH = 0.5  # of the means' variance that neighbouring numbers do not tell, if they are codes
 
 
 class TargetMeans(NamedTuple):
-    """A column's values, sorted, and for each a mean of the target."""
+    """A column's codes, sorted, and for each a mean of the target."""
 
     column: int
     values: np.ndarray
@@ -20,15 +17,13 @@ class TargetMeans(NamedTuple):
 
 
 def target_means(rows, target, weight, categorical) -> list[TargetMeans]:
-    r"""For each column of categories, or of numbers that look like codes, what a value is worth.
+    r"""For each column of categories, what a category is worth.
 
-    The mean of the target over a value's rows is drawn to the mean of all by
-    :math:`n_v / (n_v + \sigma^2 / \tau^2)`, with the variances within and between values: the
+    The mean of the target over a category's rows is drawn to the mean of all by
+    :math:`n_v / (n_v + \sigma^2 / \tau^2)`, with the variances within and between categories: the
     best guess of what the mean of more rows would be. Of several targets it is the direction
     in which the means differ most. Columns whose means differ by little more than chance have
-    none, nor have those with few rows a value, where a mean tells a row its own target. Whole
-    numbers look like codes if there are few different ones and their means jump from one to
-    the next.
+    none, nor have those with few rows a category, where a mean tells a row its own target.
 
     Parameters
     ----------
@@ -36,6 +31,7 @@ def target_means(rows, target, weight, categorical) -> list[TargetMeans]:
     target : array of shape (rows, outputs)
     weight : array of shape (rows,)
     categorical : array of bool of shape (columns,)
+        Which columns hold codes of categories; codes below zero are of no category.
 
     Examples
     --------
@@ -43,7 +39,7 @@ def target_means(rows, target, weight, categorical) -> list[TargetMeans]:
     >>> from rkhs.data import target_means
     >>> code = np.arange(400) % 4
     >>> target = np.array([1.0, 9.0, 2.0, 8.0])[code] + np.sin(np.arange(400.0))
-    >>> (found,) = target_means(code[:, None], target[:, None], np.ones(400), np.array([False]))
+    >>> (found,) = target_means(code[:, None], target[:, None], np.ones(400), np.array([True]))
     >>> found.means.argsort()
     array([0, 2, 3, 1])
     """
@@ -51,34 +47,16 @@ def target_means(rows, target, weight, categorical) -> list[TargetMeans]:
     weighted = weight[:, None] * centred
     square = float(np.vdot(weighted, centred))
     found = []
-    for j in range(rows.shape[1]):
-        column = rows[:, j]
-        low = _lowest_code(column, categorical[j])
-        if low is None:
-            continue
-        known = np.flatnonzero(column >= low)
-        codes = (column[known] - low).astype(np.int64)
+    for j in np.flatnonzero(categorical):
+        known = np.flatnonzero(rows[:, j] >= 0)
+        codes = rows[known, j].astype(np.int64)
         count = np.bincount(codes, weight[known])
         used = np.flatnonzero(count)
-        if not categorical[j] and not 3 <= len(used) <= _MOST_CODES:
-            continue
         sums = np.stack([np.bincount(codes, values[known])[used] for values in weighted.T], axis=1)
         means = _shrunk_means(count[used], sums, square)
-        if means is None or not (categorical[j] or _is_rough(used, means, count[used])):
-            continue
-        found.append(TargetMeans(j, used + low, means))
+        if means is not None:
+            found.append(TargetMeans(int(j), used.astype(np.float64), means))
     return found
-
-
-def _lowest_code(column, is_category):
-    """The least of a column's codes; None if it has other numbers, or a range too wide."""
-    low, high = np.fmin.reduce(column), np.fmax.reduce(column)
-    if is_category:
-        low = max(low, 0.0)  # those below are of categories that are new
-    if not high - low < _LONGEST or high == low:
-        return None
-    whole = is_category or (np.isnan(column) | (column == np.rint(column))).all()
-    return float(low) if whole else None
 
 
 def _shrunk_means(count, sums, square):
@@ -97,13 +75,3 @@ def _shrunk_means(count, sums, square):
     direction = np.linalg.svd(np.sqrt(count)[:, None] * raw, full_matrices=False)[2][0]
     means = raw @ direction
     return means / np.sqrt(np.average(means**2, weights=count))
-
-
-def _is_rough(values, means, count) -> bool:
-    """Whether neighbours of a value say little about its mean."""
-    inner = slice(1, -1)
-    between = (values[inner] - values[:-2]) / (values[2:] - values[:-2])
-    guess = (1.0 - between) * means[:-2] + between * means[2:]
-    missed = (count[inner] * (means[inner] - guess) ** 2).sum()
-    middle = np.average(means, weights=count)
-    return bool(missed > _ROUGH * (count * (means - middle) ** 2).sum())

@@ -109,6 +109,11 @@ def learn_scales(
         data = rows[:, columns], target / np.sqrt(variance), weight, categorical[used][columns]
         return _Samples(kernel, *data, SAMPLE_ROWS, n_jobs, n_early)
 
+    def with_fewer(parameters, slope):
+        contribution = described(parameters)[1][used]
+        values = contribution, _worth(contribution, slope)
+        return _with_fewer(samples, parameters, values, deadline)
+
     found, error, trial = begin, np.inf, begin
     while True:
         parameters, lower, slopes = _learn(samples, trial, STEPS, deadline, _EARLY_STEPS)
@@ -126,11 +131,10 @@ def learn_scales(
         trial[left_out], trial[-1] = np.inf, begin[-1]
     if not np.isfinite(error):
         return Scales(start, _NOISE, 1.0, np.zeros(X.shape[1]))
-    found = _with_fewer(samples, found, described(found)[1][used], slope, deadline)
+    found = with_fewer(found, slope)
     longer, lower, slope = _learn(samples, found, _LAST_STEPS, deadline)
     if np.isfinite(lower) and time.perf_counter() < deadline:
-        error = lower
-        found = _with_fewer(samples, longer, described(longer)[1][used], slope, deadline)
+        found, error = with_fewer(longer, slope), lower
     scales, contribution = described(found)
     idle = _negligible(contribution[used])
     if _are_idle(samples, found, idle, deadline):
@@ -177,13 +181,13 @@ def refine_scales(
         data = rows[:, columns], target / np.sqrt(variance), weight, categorical[used][columns]
         return _Neighbourhoods(kernel, *data, _LOCAL_ROWS, n_jobs, n_early)
 
-    found, error, slope = _learn(neighbourhoods, begin, _LOCAL_STEPS, deadline)
+    found, error, _ = _learn(neighbourhoods, begin, _LOCAL_STEPS, deadline)
     if not np.isfinite(error):
         return start
-    found = _with_fewer(neighbourhoods, found, described(found)[1][used], slope, deadline)
-    longer, error, slope = _learn(neighbourhoods, found, _LAST_LOCAL_STEPS, deadline)
+    found = _with_fewer(neighbourhoods, found, [described(found)[1][used]], deadline)
+    longer, error, _ = _learn(neighbourhoods, found, _LAST_LOCAL_STEPS, deadline)
     if np.isfinite(error) and time.perf_counter() < deadline:
-        found = _with_fewer(neighbourhoods, longer, described(longer)[1][used], slope, deadline)
+        found = longer
     scales, contribution = described(found)
     scales[_negligible(contribution)] = np.inf
     return scales
@@ -205,11 +209,12 @@ def _learn(samples, parameters, n_steps, deadline, n_early=0):
     return found, error, slope
 
 
-def _with_fewer(samples, parameters, contribution, slope, deadline):
-    """Infinite scales for columns that count least, or are worth least, as long as the error falls.
+def _with_fewer(samples, parameters, values, deadline):
+    """Infinite scales for columns of the least value, as long as the error falls.
 
-    Few rows bear fewer columns than many do: the error must fall by more than a little. Where
-    little was learnt, any column is better left out of so few rows, and no cut is made.
+    There may be several kinds of values, which decide one after the other. Few rows bear fewer
+    columns than many do: the error must fall by more than a little. Where little was learnt, any
+    column is better left out of so few rows, and no cut is made.
     """
     used, found = np.isfinite(parameters), parameters.copy()
     if used[:-1].sum() < 2 or time.perf_counter() > deadline:
@@ -218,7 +223,7 @@ def _with_fewer(samples, parameters, contribution, slope, deadline):
     here, lowest = start, losses.error(start, start)
     if not lowest < _LEARNT:
         return found
-    for value in (contribution, _worth(contribution, slope)):
+    for value in values:
         order = np.argsort(-value[used[:-1]], kind="stable")
         order = order[np.isfinite(here[order])]
         count = len(order)
