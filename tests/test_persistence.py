@@ -1,6 +1,7 @@
 """A loaded model is the saved one to the bit, and a bad file is refused in a sentence."""
 
 import errno
+import itertools
 import json
 import os
 import subprocess
@@ -462,6 +463,27 @@ def test_forged_header_is_refused(change, reason, path):
     forge(KernelRegressor().fit(X, Y), path, change)
     with refused(path, reason):
         rkhs.load(path)
+
+
+def test_forged_preparation_is_refused(path):
+    rows = np.random.default_rng(0).integers(0, 3, 200)
+    frame = pd.DataFrame({"x": np.sin(np.arange(200.0)), "city": np.array(["a", "b", "c"])[rows]})
+    model = KernelRegressor(random_state=0).fit(frame, 2.0 * rows)
+    assert model.preparation_.worth_.tolist() == [1]
+
+    def swap(one, other):
+        def change(header):
+            found = next(o for o in header["objects"] if o["class"] == "Preparation")["attributes"]
+            found[one] = found[other]
+
+        return change
+
+    names = ["scale_", "missing_", "heavy_", "worth_", "origin_", "value_starts_"]
+    for one, other in [*itertools.pairwise(names), ("values_", "shift_"), ("means_", "shift_")]:
+        if not np.array_equal(getattr(model.preparation_, one), getattr(model.preparation_, other)):
+            forge(model, path, swap(one, other))
+            with refused(path, "shapes|make no sense"):
+                rkhs.load(path)
 
 
 def stream_of(header):

@@ -394,7 +394,7 @@ def _check_model(model) -> None:
     preparation = model.preparation_
     n_columns = model.n_features_in_
     if preparation is not None:
-        if len(preparation.shift_) != n_columns or len(preparation.scale_) != n_columns:
+        if not preparation.fits(n_columns):
             raise ValueError("the shapes of its arrays do not agree")
         n_columns = len(preparation.origin_)
     _check_expansion(model.expansion_, n_columns)

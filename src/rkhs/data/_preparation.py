@@ -111,6 +111,19 @@ class Preparation(BaseEstimator):
             out[:, place] = _looked_up(block[:, j], self.values_[here], self.means_[here])
         return out
 
+    def fits(self, n_columns: int) -> bool:
+        """Whether the arrays agree with each other and with tables of so many columns."""
+        further = self.missing_, self.heavy_, self.worth_
+        return bool(
+            len(self.shift_) == len(self.scale_) == n_columns
+            and len(self.origin_) == n_columns + sum(map(len, further))
+            and all((columns >= 0).all() and (columns < n_columns).all() for columns in further)
+            and self.knots_.shape == (len(self.heavy_), _KNOTS)
+            and len(self.value_starts_) == len(self.worth_) + 1
+            and self.value_starts_[-1] == len(self.values_) == len(self.means_)
+            and (np.diff(self.value_starts_) > 0).all()
+        )
+
 
 class PreparedRows(RowSource):
     """A row source whose blocks are prepared as they are read; `held` alone copies the table.
