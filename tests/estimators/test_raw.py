@@ -56,22 +56,6 @@ def test_categories_are_the_grids_business():
     assert model.score(X[1200:], y[1200:]) > 0.99
 
 
-def test_many_categories_are_told_apart_by_what_they_are_worth(tmp_path):
-    code = rng.integers(0, 60, 3000)
-    effect = rng.normal(size=60)
-    X = pd.DataFrame({"a": rng.normal(size=3000), "city": code.astype(str)})
-    y = effect[code] + np.sin(2 * X["a"]) + 0.3 * rng.normal(size=3000)
-    model = KernelRegressor(random_state=0).fit(X[:2000], y[:2000])
-    assert model.preparation_.origin_.tolist() == [0, 1, 1]
-    truth = effect[code] + np.sin(2 * X["a"])
-    assert np.mean((model.predict(X[2000:]) - truth[2000:]) ** 2) < 0.03
-    rkhs.save(model, tmp_path / "model")
-    loaded = rkhs.load(tmp_path / "model")
-    np.testing.assert_array_equal(loaded.predict(X[2000:]), model.predict(X[2000:]))
-    unseen = X[2000:2002].assign(city="new")
-    assert np.isfinite(model.predict(unseen)).all()
-
-
 def test_many_classes_have_probabilities_that_rows_not_fitted_to_agree_with(tmp_path):
     X = rng.normal(size=(4000, 3))
     noise = rng.gumbel(size=(4000, 4))

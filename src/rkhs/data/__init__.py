@@ -10,13 +10,11 @@ from rkhs.data._categories import (
 from rkhs.data._parquet import map_parquet
 from rkhs.data._preparation import Preparation, PreparedRows
 from rkhs.data._rows import RowSource, refuse_huge, row_keys, stack
-from rkhs.data._target_means import TargetMeans, target_means
 
 __all__ = [
     "Preparation",
     "PreparedRows",
     "RowSource",
-    "TargetMeans",
     "dates_as_numbers",
     "encode_categories",
     "extends",
@@ -26,5 +24,4 @@ __all__ = [
     "refuse_text",
     "row_keys",
     "stack",
-    "target_means",
 ]

@@ -17,7 +17,7 @@ class Preparation(BaseEstimator):
     Numbers are shifted to their median and divided by their deviation. A missing value becomes
     the median, and a column of its own says where that was done. Columns with heavy tails get
     their ranks as a further column, so that both the distance and the order can count. Codes of
-    categories stay as they are; what they are worth (see `target_means`) is a further column.
+    categories stay as they are.
 
     Attributes
     ----------
@@ -28,11 +28,6 @@ class Preparation(BaseEstimator):
         Columns with heavy tails.
     knots_ : array of shape (n_heavy, n_knots)
         Values at equally spaced ranks.
-    worth_ : array of int
-        Columns whose categories have a mean of the target each.
-    value_starts_, values_, means_ : arrays
-        Where each of those begins in the other two, and where the last ends; their values, and
-        the means.
     origin_ : array of int of shape (n_prepared,)
         The table's column that each prepared one comes from.
 
@@ -46,16 +41,8 @@ class Preparation(BaseEstimator):
     array([0., 1., 0.], dtype=float32)
     """
 
-    # Of models that were saved before there was such a column.
-    worth_ = np.empty(0, np.intp)
-    value_starts_ = np.zeros(1, np.intp)
-    values_ = means_ = np.empty(0)
-
-    def fit_rows(self, rows: np.ndarray, weight, categorical, missing, worth=()):
-        """Learn from a sample of rows.
-
-        `missing` says which columns have gaps anywhere, and `worth` what values are worth.
-        """
+    def fit_rows(self, rows: np.ndarray, weight, categorical, missing):
+        """Learn from a sample of rows; `missing` says which columns have gaps anywhere."""
         n_columns = rows.shape[1]
         self.shift_, self.scale_ = np.zeros(n_columns), np.ones(n_columns)
         knots, heavy = [], []
@@ -79,16 +66,7 @@ class Preparation(BaseEstimator):
         self.missing_ = np.flatnonzero(missing & ~categorical)
         self.heavy_ = np.array(heavy, dtype=np.intp)
         self.knots_ = np.array(knots).reshape(-1, _KNOTS)
-        self.worth_ = np.array([one.column for one in worth], dtype=np.intp)
-        lengths = [len(one.values) for one in worth]
-        self.value_starts_ = np.concatenate([[0], np.cumsum(lengths, dtype=np.intp)])
-        self.values_, self.means_ = (
-            np.concatenate([np.empty(0), *(getattr(one, name) for one in worth)])
-            for name in ("values", "means")
-        )
-        self.origin_ = np.concatenate(
-            [np.arange(n_columns), self.missing_, self.heavy_, self.worth_]
-        )
+        self.origin_ = np.concatenate([np.arange(n_columns), self.missing_, self.heavy_])
         return self
 
     def apply(self, block: np.ndarray) -> np.ndarray:
@@ -106,22 +84,16 @@ class Preparation(BaseEstimator):
             upper = -np.interp(-filled[:, j], -knots[::-1], ranks)
             # Where many rows share a value its rank is the middle of theirs.
             out[:, n_columns + n_missing + place] = 0.5 * (lower + upper)
-        for place, j in enumerate(self.worth_, start=n_columns + n_missing + len(self.heavy_)):
-            here = slice(*self.value_starts_[place - len(self.origin_) - 1 :][:2])
-            out[:, place] = _looked_up(block[:, j], self.values_[here], self.means_[here])
         return out
 
     def fits(self, n_columns: int) -> bool:
         """Whether the arrays agree with each other and with tables of so many columns."""
-        further = self.missing_, self.heavy_, self.worth_
+        further = self.missing_, self.heavy_
         return bool(
             len(self.shift_) == len(self.scale_) == n_columns
-            and len(self.origin_) == n_columns + sum(map(len, further))
             and all((columns >= 0).all() and (columns < n_columns).all() for columns in further)
+            and np.array_equal(self.origin_, np.concatenate([np.arange(n_columns), *further]))
             and self.knots_.shape == (len(self.heavy_), _KNOTS)
-            and len(self.value_starts_) == len(self.worth_) + 1
-            and self.value_starts_[-1] == len(self.values_) == len(self.means_)
-            and (np.diff(self.value_starts_) > 0).all()
         )
 
 
@@ -160,12 +132,6 @@ class PreparedRows(RowSource):
 
     def __getitem__(self, rows):
         return self._preparation.apply(super().__getitem__(rows))
-
-
-def _looked_up(column, values, means):
-    """The mean of each value; zero, as on average, for others."""
-    place = np.minimum(np.searchsorted(values, column), len(values) - 1)
-    return np.where(values[place] == column, means[place], 0.0)
 
 
 def _quantiles(values, weight, shares):

@@ -266,6 +266,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             return self._learn_kernel(X, target, weight, seed, memory)
         if not _raw.nothing_set(self):
             return None
+        self.preparation_ = _raw.prepare(X, weight, self.categories_, seed)
+        source = self._rows(X)
         centred, mean = target, np.zeros(target.shape[1])
         if self.task == "regression" or loss.coupled:
             mean = np.average(target, axis=0, weights=weight)
@@ -273,8 +275,6 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             if loss.quadratic:  # several targets have the same say, whatever their units
                 unit = np.sqrt(np.average(centred**2, axis=0, weights=weight))
                 centred = centred / np.where(unit > 0, unit, 1.0)
-        self.preparation_ = _raw.prepare(X, centred, weight, self.categories_, seed)
-        source = self._rows(X)
         needed = search_bytes(source, target.shape[1]) if _raw.is_searched(source) else 0
         if needed > memory:
             self._refuse_memory(needed, memory)

@@ -4,16 +4,14 @@ import numpy as np
 from scipy import sparse
 
 from rkhs.compute import slices, uniform
-from rkhs.data import Preparation, PreparedRows, RowSource, target_means
-from rkhs.features._base import sample_places, sample_rows
+from rkhs.data import Preparation, PreparedRows, RowSource
+from rkhs.features._base import sample_rows
 from rkhs.losses import LOSSES
 from rkhs.search import Choice, search, unsearched
 
 SEARCH_ROWS = 1000  # from which a search pays, and its errors mean something
 MOST_SPARSE_COLUMNS = 2000  # of a sparse table that is searched
 _SAMPLE = 20_000  # rows that the preparation is learnt from
-# Numbers of targets, rows, and numbers of the table, that values of columns are judged by.
-_VALUED, _VALUED_ROWS, _VALUED_NUMBERS = 1_600_000, (_SAMPLE, 200_000), 5 * 10**6
 _BLOCK = 65_536
 _CHANGE_STREAM = 1701
 _CHANGED, _CHANGED_ROWS = 10_000, (20, 400)  # rows, of all columns and of one, for importances
@@ -33,11 +31,10 @@ def nothing_set(machine) -> bool:
     return smooth and untouched and machine.penalty == "l2" and machine.metric == "diagonal"
 
 
-def prepare(X, target, weight, categories, seed) -> Preparation | None:
+def prepare(X, weight, categories, seed) -> Preparation | None:
     """How the columns of a raw table are prepared; None if it is taken as it is.
 
-    Small tables of plain numbers are: the rules for them know units of their own. Several
-    targets have the same say whatever their units if they have the same deviation.
+    Small tables of plain numbers are: the rules for them know units of their own.
     """
     if sparse.issparse(X):
         return None
@@ -48,11 +45,7 @@ def prepare(X, target, weight, categories, seed) -> Preparation | None:
         return None
     source = RowSource(X, categories=categories)
     rows, row_weight = sample_rows(source, weight, seed, _SAMPLE)
-    most = np.clip(_VALUED // target.shape[1], *_VALUED_ROWS)
-    size = int(min(most, max(_SAMPLE, _VALUED_NUMBERS // X.shape[1])))
-    places, place_weight = sample_places(weight, seed, size)
-    worth = target_means(source[places], target[places], place_weight, source.categorical)
-    return Preparation().fit_rows(rows, row_weight, source.categorical, missing, worth)
+    return Preparation().fit_rows(rows, row_weight, source.categorical, missing)
 
 
 def row_source(X, preparation, rows=None, categories=None) -> RowSource:

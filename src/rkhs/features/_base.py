@@ -25,22 +25,16 @@ def new_seed(random_state) -> int:
 
 
 def sample_rows(source: RowSource, weight, seed: int, size: int = SAMPLE):
-    """At most `size` rows and their weights, rows drawn as if repeated `weight` times."""
-    index, row_weight = sample_places(weight, seed, size)
-    return source[index], row_weight
-
-
-def sample_places(weight, seed: int, size: int = SAMPLE):
-    """Where the rows of `sample_rows` are, and their weights.
+    """At most `size` rows and their weights, rows drawn as if repeated `weight` times.
 
     Few rows are all taken. Of many, every (1/size)-th of the total weight gives one.
     """
-    if len(weight) <= size:
-        return slice(None), weight
+    if len(source) <= size:
+        return source[slice(None)], weight
     cumulative = np.cumsum(weight)
     offset = uniform(seed, _SAMPLE_STREAM, 0, (size,))
     index = np.searchsorted(cumulative, (np.arange(size) + offset) / size * cumulative[-1])
-    return np.minimum(index, len(weight) - 1), np.ones(size)
+    return source[np.minimum(index, len(source) - 1)], np.ones(size)
 
 
 class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):

@@ -39,8 +39,8 @@ class Scales(NamedTuple):
     error : float
         Leave-one-out error, as a share of the target's variance.
     contribution : array of shape (columns,)
-        How much the kernel of two rows falls, on average, with their distance in each column;
-        of columns that make no difference as well.
+        How much the kernel of two rows falls with their distance in each column (the root of
+        the mean square); of columns that make no difference as well.
     """
 
     length_scale: np.ndarray
@@ -63,8 +63,9 @@ def learn_scales(
     Adam [kingma2015]_ on the logarithms of the scales and of the noise, with other rows at each
     step. Of many columns the eighth that counts most then competes alone, as long as the error
     falls: among a thousand columns of noise the first gradients find what matters, and no more.
-    Then the columns that count least are left out if the error of the same rows is lower
-    without them, and the others' scales learnt on: what a column of noise adds to distances is
+    Then the columns that count least, and those that the error's slopes say are worth least, are
+    left out if the error of the same rows is lower without them, the others' scales learnt on, and
+    columns left out once more: what a column of noise adds to distances is
     little, but there may be many. At last those go that make no difference. The cost does not
     depend on the table's size, and is about linear in its columns.
 
@@ -229,8 +230,9 @@ def _with_fewer(samples, parameters, values, deadline):
         count = len(order)
         while count > 1 and time.perf_counter() < deadline:
             count = min(count - 1, int(_FEWER * count))
-            trial = start.copy()
-            trial[np.setdiff1d(np.arange(len(start) - 1), order[:count])] = np.inf
+            trial = np.full_like(start, np.inf)
+            kept = np.append(order[:count], -1)  # and the noise
+            trial[kept] = start[kept]
             error = losses.error(trial, start)
             if error < _GAIN * lowest:
                 here, lowest = trial, error
@@ -243,9 +245,9 @@ def _with_fewer(samples, parameters, values, deadline):
 def _worth(contribution, slope):
     """What each column is worth: about how much the error would rise without it.
 
-    Without a column that counts for little, distances are shorter by its part, as they are, to
-    first order, with a scale that is longer by a factor of e. Columns that count for more come
-    before those.
+    Without a column that counts for little, distances are shorter by its part: to first order
+    the error's slope by the logarithm of its scale, up to the metric's power. Columns that count
+    for more come before those.
     """
     little = contribution < _LITTLE * contribution.sum()
     return np.where(little, slope[:-1], np.abs(slope).max() + contribution)
@@ -386,7 +388,10 @@ def _negligible(contribution):
 
 
 def _contributions(kernel, X, weight, scales, categorical):
-    """Mean over pairs of rows of one minus the kernel of each column alone."""
+    """Root of the mean square, over pairs of rows, of one minus the kernel of each column alone.
+
+    By the mean, columns that are seldom different would seem not to count.
+    """
     other = np.roll(np.arange(len(X)), len(X) // 2 or 1)
     distance = np.abs(X - X[other])
     distance[:, categorical] = np.minimum(distance[:, categorical], 1.0)
