@@ -124,7 +124,8 @@ def measure(name, method, rows, noise, seeds):
     few = np.random.default_rng(3).permutation(len(X))[:WARM_ROWS]
     warm = make(method, y).fit(X[few], y[few])
     warm.predict(X_test[:100])
-    found = [measure_one(make(method, y, seed), X, y, X_test, y_test) for seed in range(seeds)]
+    models = [make(method, y, seed) for seed in range(max(1, seeds))]
+    found = [measure_one(model, X, y, X_test, y_test) for model in models]
     return {key: float(np.mean([row[key] for row in found])) for key in found[0]}
 
 
