@@ -16,6 +16,7 @@ _exact = njit(cache=True, nogil=True, error_model="numpy")
 _EMPTY = np.uint32(0xFFFFFFFF)
 _TILE = 2048  # rows whose two hashes stay in the innermost cache
 _NEAR_CELLS = 2**17  # whose sums stay in a core's own cache
+_FEW_CELLS = 1024  # of a grid, so few that neighbouring grids' sums share cache lines often
 
 
 @njit(inline="always")
@@ -237,33 +238,46 @@ def scatter_one(bins, starts, stops, v, out, fresh):
     """out[starts[g] + bins[g, i]] += v[i] for every grid, from zero if `fresh`.
 
     Several grids at a time: rows that follow each other share cells, and each addition waits
-    for the last one to the same cell.
+    for the last one to the same cell. Sums of few cells are kept apart until they are complete:
+    where two threads' cells meet in a cache line, each addition would wait for the other core.
     """
     n_grids, n_rows = bins.shape
+    apart = np.empty((4, _FEW_CELLS), out.dtype)
     g = 0
     while g < n_grids:
         count = _at_once(starts, stops, g, n_grids)
-        if fresh:  # just before they are used: they are in cache then
+        largest = 0
+        for k in range(g, g + count):
+            largest = max(largest, stops[k] - starts[k])
+        few = largest <= _FEW_CELLS
+        if few:
+            apart[:count, :largest] = 0.0
+        elif fresh:  # just before they are used: they are in cache then
             for k in range(g, g + count):
                 out[starts[k] : stops[k]] = 0.0
-        b0, o0 = bins[g], out[starts[g] :]
+        b0, o0 = bins[g], apart[0] if few else out[starts[g] :]
         if count == 1:
             for i in range(n_rows):
                 o0[b0[i]] += v[i]
         else:
-            b1, o1 = bins[g + 1], out[starts[g + 1] :]
+            b1, o1 = bins[g + 1], apart[1] if few else out[starts[g + 1] :]
         if count == 2:
             for i in range(n_rows):
                 o0[b0[i]] += v[i]
                 o1[b1[i]] += v[i]
         if count == 4:
             b2, b3 = bins[g + 2], bins[g + 3]
-            o2, o3 = out[starts[g + 2] :], out[starts[g + 3] :]
+            o2 = apart[2] if few else out[starts[g + 2] :]
+            o3 = apart[3] if few else out[starts[g + 3] :]
             for i in range(n_rows):
                 o0[b0[i]] += v[i]
                 o1[b1[i]] += v[i]
                 o2[b2[i]] += v[i]
                 o3[b3[i]] += v[i]
+        for k in range(g, g + count if few else g):
+            total, target = apart[k - g], out[starts[k] : stops[k]]
+            for b in range(target.shape[0]):
+                target[b] = total[b] if fresh else target[b] + total[b]
         g += count
 
 
