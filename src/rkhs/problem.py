@@ -13,6 +13,10 @@ from rkhs.kernels import Kernel
 from rkhs.losses import Loss
 from rkhs.operators import Operator
 
+# Below it, conjugate gradients by rows are far from their end when those on features, whose every
+# step lowers the objective, already predict well.
+_LEAST_RIDGE = 0.03
+
 
 @dataclass(frozen=True, eq=False)
 class Problem:
@@ -74,11 +78,17 @@ class Problem:
         """The same problem, by rows where that is cheaper; for solvers that take both."""
         # Dense features beside others need a preconditioner: by rows, the squared error has one.
         easy = self.loss.quadratic or not self.operator.parts
-        cheaper = self.operator.prefers_rows and easy
+        cheaper = self.operator.prefers_rows and easy and self._ridge >= _LEAST_RIDGE
         operator = self.operator.precise if cheaper else None
         if operator is None or self.start is not None or not self.alpha > 0:
             return self
         return replace(self, operator=operator, by_rows=True)
+
+    @property
+    def _ridge(self) -> float:
+        """What the penalty adds to the kernel matrix of sparse features, over its diagonal."""
+        parts = [part for part in self.operator.parts or (self.operator,) if part.is_sparse]
+        return self.alpha * len(self.target) / sum(part.squared_row_norm for part in parts)
 
     def with_rows(self, source: RowSource, target, weight, dtype) -> "Problem":
         """The same problem on other rows, with features."""

@@ -100,6 +100,22 @@ def test_a_tiny_penalty_beside_a_large_smooth_part_is_solved():
     assert model.score(X, SIGNAL) > 0.9999
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_with_a_small_ridge_every_step_lowers_the_objective():
+    rows = np.random.default_rng(0).normal(size=(2000, 5))
+    signs = np.sign(rows[:, 0] * rows[:, 1])
+    model = KernelRegressor(
+        kernel=Laplacian(2.0),
+        features=RandomBinning(64),
+        solver="conjugate_gradient",
+        alpha=1e-3 / len(rows),
+        max_epochs=15,
+        random_state=0,
+    ).fit(rows, signs)
+    assert model.features_.n_outputs > len(rows)
+    assert np.diff([row["objective"] for row in model.history_]).max() <= 0
+
+
 def test_conjugate_gradients_know_their_objective_in_the_whole_space():
     kernel, source = Laplacian(2.0), RowSource(X)
     operator = KernelOperator(kernel, source, source, np.float64)

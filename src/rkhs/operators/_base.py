@@ -76,6 +76,11 @@ class Operator:
         return False
 
     @property
+    def squared_row_norm(self) -> float:
+        """Of every row of the training table, for sparse features: it is the same for all."""
+        raise NotImplementedError
+
+    @property
     def precise(self) -> "Operator | None":
         """The same matrix with products in float64, or None if it has none."""
         return self if self.dtype == np.float64 else None

@@ -247,8 +247,7 @@ class BinnedOperator(Operator):
         return out
 
     @property
-    def squared_row_norm(self) -> float:
-        """Of every row of the training table: a diagonal entry of Z @ Z.T."""
+    def squared_row_norm(self):
         return self._value**2 * (len(self._starts) - 1)
 
     def _narrow(self, W):
