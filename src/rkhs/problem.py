@@ -15,7 +15,7 @@ from rkhs.operators import Operator
 
 # Below it, conjugate gradients by rows are far from their end when those on features, whose every
 # step lowers the objective, already predict well.
-_LEAST_RIDGE = 0.03
+_LEAST_RIDGE = 0.02
 
 
 @dataclass(frozen=True, eq=False)
