@@ -65,9 +65,9 @@ def learn_scales(
     falls: among a thousand columns of noise the first gradients find what matters, and no more.
     Then the columns that count least, and those that the error's slopes say are worth least, are
     left out if the error of the same rows is lower without them, the others' scales learnt on, and
-    columns left out once more: what a column of noise adds to distances is
-    little, but there may be many. At last those go that make no difference. The cost does not
-    depend on the table's size, and is about linear in its columns.
+    columns left out once more: what a column of noise adds to distances is little, but there may
+    be many. At last those go that make no difference. The cost does not depend on the table's
+    size, and is about linear in its columns.
 
     Parameters
     ----------
@@ -369,8 +369,8 @@ def _adam(loss, start, n_steps, deadline):
     if not errors:
         return start, np.inf, slopes[0]
     last = slice(-len(kept) or -1, None)
-    means = np.mean(kept or [here], axis=0), np.mean(errors[last]), np.mean(slopes[last], axis=0)
-    return means[0], float(means[1]), means[2]
+    end = np.mean(kept or [here], axis=0)
+    return end, float(np.mean(errors[last])), np.mean(slopes[last], axis=0)
 
 
 def _described(unit, used, kernel, X, weight, categorical, parameters):
