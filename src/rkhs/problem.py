@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from rkhs.compute import absolute_sums, dots
+from rkhs.compute import absolute_sum, dots
 from rkhs.data import RowSource
 from rkhs.expansion import Expansion, KernelExpansion
 from rkhs.features import FeatureMap
@@ -133,7 +133,7 @@ class Problem:
     def penalty_value(self, coef, f) -> float:
         """What the penalty adds to the objective, given both forms of f."""
         if self.penalty == "l1":
-            return self.alpha * float(absolute_sums(coef, self.n_jobs).sum())
+            return self.alpha * absolute_sum(coef, self.n_jobs)
         return 0.5 * self.alpha * self.inner(coef, coef, f)
 
     def feature_coef(self, coef) -> np.ndarray:

@@ -5,12 +5,13 @@ import pytest
 
 from rkhs import KernelRegressor
 from rkhs.data import RowSource
-from rkhs.features import Nystrom
+from rkhs.features import Nystrom, RandomBinning
 from rkhs.kernels import Gaussian, Laplacian, Matern
 from rkhs.losses import SquaredError
 from rkhs.search import search
-from rkhs.search._search import _newton_tolerance, _radial_ratio, _tolerance
-from rkhs.search._tuning import PathFit, Task
+from rkhs.search._sample import distinct_rows
+from rkhs.search._search import _Best, _newton_tolerance, _radial_ratio, _tolerance, _try_binning
+from rkhs.search._tuning import PathFit, Task, best_squared_ridge, split
 
 rng = np.random.default_rng(0)
 X = rng.uniform(-1, 1, size=(1500, 2))
@@ -50,6 +51,26 @@ def test_weights_and_repetitions_get_the_same_centres_and_scales():
     scales = [smooth_part(choice).kernel.length_scale for choice in (once, many)]
     np.testing.assert_allclose(*scales, rtol=1e-5)
     assert once.ridge == pytest.approx(many.ridge)
+
+
+def test_scales_that_more_rows_bear_are_foreseen():
+    rng = np.random.default_rng(1)
+    X = rng.uniform(size=(64_000, 2))
+    y = (np.sin(20 * X[:, 0]) * np.sin(20 * X[:, 1]) + 0.02 * rng.normal(size=len(X)))[:, None]
+    source = RowSource(X.astype(np.float32))
+    distinct = distinct_rows(source, y, np.ones(len(X)), seed=0)
+    few, many = (split(source, distinct, n_rows) for n_rows in (4000, 64_000))
+    found = {n_rows: _Best(Laplacian(1.0), []) for n_rows in (4000, 64_000)}
+    for n_rows, best in found.items():
+        _try_binning(best, few, n_rows, seed=0, n_jobs=None)
+    assert found[64_000].factor == 0.5 * found[4000].factor
+    assert "foreseen for 64000 rows" in found[64_000].report[-1]
+    trial = RandomBinning(128, random_state=0)
+    errors = [
+        best_squared_ridge(many, best.best_kernel, trial, [best.ridge]).loss
+        for best in found.values()
+    ]
+    assert errors[1] < errors[0]
 
 
 def test_scales_of_radial_kernels_keep_the_mean_distance():

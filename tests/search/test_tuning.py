@@ -10,6 +10,7 @@ from rkhs.losses import SquaredError
 from rkhs.search._sample import distinct_rows
 from rkhs.search._tuning import (
     RIDGES,
+    Task,
     best_dense_ridge,
     best_ridge,
     best_squared_ridge,
@@ -93,6 +94,18 @@ def test_a_krylov_space_of_few_dimensions_is_spanned():
     found = best_squared_ridge(TASK, flat, RandomBinning(8, random_state=0), RIDGES)
     mean = np.average(TASK.target[:, 0], weights=TASK.weight)
     np.testing.assert_allclose(found.predicted, mean, rtol=0.02, atol=0.01)
+
+
+def test_a_krylov_space_that_is_too_small_for_a_ridge_still_predicts():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(12_000, 2))
+    y = (np.sin(30 * X[:, 0]) * np.sin(30 * X[:, 1]) + 0.05 * rng.normal(size=len(X)))[:, None]
+    rows, weight = RowSource(X.astype(np.float32)), np.ones(len(X))
+    task = Task(rows, y, weight, rows, y, weight)
+    features, kernel = RandomBinning(64, random_state=0), Laplacian(0.25)
+    large, small = (best_squared_ridge(task, kernel, features, [r]).loss for r in (10.0, 0.03))
+    # On the rows fitted to themselves, less of a penalty can't have a larger error.
+    assert small <= large < 0.5 * y.var()
 
 
 def test_scaled_kernels_keep_the_ratios():

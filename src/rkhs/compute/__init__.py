@@ -31,7 +31,7 @@ from rkhs.compute._threads import (
     together,
 )
 from rkhs.compute._vectors import (
-    absolute_sums,
+    absolute_sum,
     add_multiple,
     dots,
     fill,
@@ -46,7 +46,7 @@ __all__ = [
     "IndependentDraw",
     "OrthogonalDraw",
     "QuasiDraw",
-    "absolute_sums",
+    "absolute_sum",
     "add_cosine_pairs_times",
     "add_multiple",
     "available_memory",

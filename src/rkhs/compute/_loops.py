@@ -383,6 +383,14 @@ def _gram_times_one(tile, w, scale, sums):
 
 
 @_fast
+def absolute_sum(a):
+    total = 0.0
+    for i in range(a.shape[0]):
+        total += abs(a[i])
+    return total
+
+
+@_fast
 def add_multiple(A, factor, B):
     wide()
     for i in range(A.shape[0]):

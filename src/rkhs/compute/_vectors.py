@@ -41,13 +41,15 @@ def dots(A: np.ndarray, B: np.ndarray, n_jobs=None) -> np.ndarray:
     return _sums(lambda piece: np.einsum("ij,ij->j", A[piece], B[piece]), A, n_jobs)
 
 
-def absolute_sums(A: np.ndarray, n_jobs=None) -> np.ndarray:
-    """Sum of the absolute values in each column of A."""
-    return _sums(lambda piece: np.abs(A[piece]).sum(axis=0), A, n_jobs)
+def absolute_sum(A: np.ndarray, n_jobs=None) -> float:
+    """Sum of the absolute values in all columns of A."""
+    from rkhs.compute import _loops
+
+    return float(_sums(lambda piece: _loops.absolute_sum(A[piece].ravel()), A, n_jobs)[0])
 
 
 def _sums(function, A, n_jobs):
-    """Sum of a function of pieces of A, in their order."""
+    """Sum of a function of pieces of A, in their order: numbers column by column, or one."""
     pieces = _pieces(A)
     parts = np.empty((len(pieces), A.shape[1]))
 

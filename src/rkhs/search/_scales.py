@@ -9,6 +9,7 @@ import numpy as np
 from rkhs.compute import slices, tile_map
 from rkhs.kernels._base import StationaryKernel
 from rkhs.search._leave_one_out import LeaveOneOut
+from rkhs.search._relations import unrelated_columns
 
 STEPS, SAMPLES, SAMPLE_ROWS = 40, 2, 600  # of Adam, and the samples that a step averages over
 _EARLY_STEPS = 20  # which take half the rows: far from the end, rough slopes will do
@@ -41,12 +42,15 @@ class Scales(NamedTuple):
     contribution : array of shape (columns,)
         How much the kernel of two rows falls with their distance in each column (the root of
         the mean square); of columns that make no difference as well.
+    unrelated : array of bool of shape (columns,)
+        Columns that nothing joins to the target, and that were left out from the beginning.
     """
 
     length_scale: np.ndarray
     noise: float
     error: float
     contribution: np.ndarray
+    unrelated: np.ndarray
 
 
 def learn_scales(
@@ -60,14 +64,16 @@ def learn_scales(
 ) -> Scales:
     """A length scale for each column, by the gradient of the leave-one-out error.
 
-    Adam [kingma2015]_ on the logarithms of the scales and of the noise, with other rows at each
-    step. Of many columns the eighth that counts most then competes alone, as long as the error
-    falls: among a thousand columns of noise the first gradients find what matters, and no more.
-    Then the columns that count least, and those that the error's slopes say are worth least, are
-    left out if the error of the same rows is lower without them, the others' scales learnt on, and
-    columns left out once more: what a column of noise adds to distances is little, but there may
-    be many. At last those go that make no difference. The cost does not depend on the table's
-    size, and is about linear in its columns.
+    Columns that no chain of dependent pairs joins to the target are left out from the beginning,
+    unless the error falls when they come back at the end: all rows tell more of what is noise
+    than samples do. Scales are learnt by Adam [kingma2015]_ on their logarithms and that of the
+    noise, with other rows at each step. Of many columns the eighth that counts most then competes
+    alone, as long as the error falls: among a thousand columns of noise the first gradients find
+    what matters, and no more. Then the columns that count least, and those that the error's
+    slopes say are worth least, are left out if the error of the same rows is lower without them,
+    the others' scales learnt on, and columns left out once more: what a column of noise adds to
+    distances is little, but there may be many. At last those go that make no difference. The cost
+    does not depend on the table's size, and is about linear in its columns.
 
     Parameters
     ----------
@@ -101,9 +107,11 @@ def learn_scales(
     variance = float(np.average((target**2).sum(axis=1), weights=weight))
     start = type(kernel)(length_scale="auto").resolve(X, weight, categorical).length_scale
     used = np.isfinite(start)
+    nothing = Scales(start, _NOISE, 1.0, np.zeros(X.shape[1]), np.zeros(X.shape[1], bool))
     if not (variance > 0 and used.any() and len(X) > 2):
-        return Scales(start, _NOISE, 1.0, np.zeros(X.shape[1]))
+        return nothing
     rows, unit, begin = _in_units(X, start, categorical, used)
+    unrelated = unrelated_columns(rows, target, weight, categorical[used], n_jobs)
     described = partial(_described, unit, used, kernel, X, weight, categorical)
 
     def samples(columns, n_early=0):
@@ -115,32 +123,53 @@ def learn_scales(
         values = contribution, _worth(contribution, slope)
         return _with_fewer(samples, parameters, values, deadline)
 
-    found, error, trial = begin, np.inf, begin
-    while True:
-        parameters, lower, slopes = _learn(samples, trial, STEPS, deadline, _EARLY_STEPS)
-        if not lower < error:
-            break
-        found, error, slope = parameters, lower, slopes
-        count = int(np.isfinite(found[:-1]).sum())
-        if count <= _WIDE or time.perf_counter() > deadline:
-            break
-        _, contribution = described(found)
-        count = max(_WIDE // 2, count // 8)
-        left_out = np.argsort(-contribution[used], kind="stable")[count:]
+    def fewer(columns):
+        """Where to start with some of the columns."""
         # With fewer columns each bears a shorter scale: distances stay as they are.
+        count = np.count_nonzero(columns)
         trial = begin + np.log(count / len(unit)) / kernel.metric_power
-        trial[left_out], trial[-1] = np.inf, begin[-1]
+        trial[:-1][~columns], trial[-1] = np.inf, begin[-1]
+        return trial
+
+    def learnt(trial):
+        """The columns that count, their scales, and the error."""
+        found, error, slope = trial, np.inf, np.zeros_like(trial)
+        while True:
+            parameters, lower, slopes = _learn(samples, trial, STEPS, deadline, _EARLY_STEPS)
+            if not lower < error:
+                break
+            found, error, slope = parameters, lower, slopes
+            count = int(np.isfinite(found[:-1]).sum())
+            if count <= _WIDE or time.perf_counter() > deadline:
+                break
+            count = max(_WIDE // 2, count // 8)
+            order = np.argsort(-described(found)[1][used], kind="stable")
+            trial = fewer(np.isin(np.arange(len(unit)), order[:count]))
+        if not np.isfinite(error):
+            return found, error
+        found = with_fewer(found, slope)
+        longer, lower, slope = _learn(samples, found, _LAST_STEPS, deadline)
+        if np.isfinite(lower) and time.perf_counter() < deadline:
+            found, error = with_fewer(longer, slope), lower
+        return found, error
+
+    if unrelated.all():  # what counts shows only in several columns at once
+        unrelated[:] = False
+    found, error = learnt(fewer(~unrelated))
+    if unrelated.any() and (
+        not error < _LEARNT or _do_good(samples, found, begin, unrelated, deadline)
+    ):
+        unrelated[:] = False
+        found, error = learnt(begin)
     if not np.isfinite(error):
-        return Scales(start, _NOISE, 1.0, np.zeros(X.shape[1]))
-    found = with_fewer(found, slope)
-    longer, lower, slope = _learn(samples, found, _LAST_STEPS, deadline)
-    if np.isfinite(lower) and time.perf_counter() < deadline:
-        found, error = with_fewer(longer, slope), lower
+        return nothing
     scales, contribution = described(found)
     idle = _negligible(contribution[used])
     if _are_idle(samples, found, idle, deadline):
         scales[np.flatnonzero(used)[idle]] = np.inf
-    return Scales(scales, float(np.exp(found[-1])), error, contribution)
+    left_out = np.zeros(X.shape[1], bool)
+    left_out[used] = unrelated
+    return Scales(scales, float(np.exp(found[-1])), error, contribution, left_out)
 
 
 def refine_scales(
@@ -240,6 +269,19 @@ def _with_fewer(samples, parameters, values, deadline):
                 break
     found[used] = here
     return found
+
+
+def _do_good(samples, parameters, begin, columns, deadline):
+    """Whether the error falls if columns that were left out come back."""
+    trial = parameters.copy()
+    trial[:-1][columns] = begin[:-1][columns]
+    longer, error, _ = _learn(samples, trial, _LAST_STEPS, deadline)
+    if not np.isfinite(error) or time.perf_counter() > deadline:
+        return False
+    used = np.isfinite(longer)
+    losses = samples(used[:-1])
+    with_them, without = (losses.error(p[used], p[used]) for p in (longer, parameters))
+    return with_them < _GAIN * without
 
 
 def _worth(contribution, slope):

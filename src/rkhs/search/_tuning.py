@@ -20,10 +20,12 @@ from rkhs.solvers import Solver
 
 RIDGES = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)  # alpha times the sum of the weights
 _WORSE = 1.002  # times the lowest loss so far, where a path ends
-_BETTER = 0.998  # times it, for a smaller ridge to be worth its slower fit
+_BETTER = 0.998  # times it, for a smaller ridge to be taken
+_WORTH = 0.995  # the same where a smaller ridge means a slower fit
 _HELD_OUT = 0.25  # of the rows
 LANCZOS_STEPS = 24  # as many products with the kernel matrix
 _NOTHING = 1e-10  # of its size: a space that is spanned
+_ROUNDING = 1e-15  # of a matrix of squares
 
 
 class Task(NamedTuple):
@@ -50,6 +52,15 @@ def split(source: RowSource, distinct, n_rows: int) -> Task:
         return few, distinct.target[where], distinct.weight[where]
 
     return Task(*part(slice(held, n_rows)), *part(slice(0, held)))
+
+
+def first_rows(task: Task, n_rows: int) -> Task:
+    """The task with no more rows to fit to than these."""
+    if n_rows >= len(task.source):
+        return task
+    some = slice(0, n_rows)
+    rows = RowSource(task.source[some], None, task.source.categories)
+    return task._replace(source=rows, target=task.target[some], weight=task.weight[some])
 
 
 def with_scale(kernel: StationaryKernel, scale) -> StationaryKernel:
@@ -109,8 +120,8 @@ def best_squared_ridge(
     """As `best_ridge`, for the squared error: one Krylov space for all ridges.
 
     The same vectors span it whatever multiple of the identity is added to the kernel matrix
-    (Lanczos): in coordinates of them each ridge is a small tridiagonal system. Ridges too small
-    to be solved in so few steps are stopped early, which is a penalty of its own.
+    (Lanczos): in coordinates of them each ridge is a small system. Ridges too small to be solved
+    in so few steps are stopped early, which is a penalty of its own.
     """
     features = clone(features).fit_rows(task.source, task.weight, np.float32, kernel, n_jobs)
     operator, judge = (features.operator(rows, np.float32, 2**30, n_jobs) for rows in task[::3])
@@ -127,15 +138,21 @@ def best_squared_ridge(
     step = np.arange(n_steps)
     system[:, step, step] = middle.T
     system[:, step[1:], step[:-1]] = system[:, step[:-1], step[1:]] = beside[:-1].T
-    first = (norm * (step == 0)[:, None]).T[..., None]
+    # Of all functions in the space, the one that minimises the objective itself: rows of `system`
+    # and one more, below its last, are what the matrix makes of the space's vectors.
+    squared = system @ system
+    squared[:, -1, -1] += beside[-1] ** 2
+    trace = np.einsum("kii->k", squared)
+    rounding = np.where(trace > 0, _ROUNDING * trace, 1.0)  # where the space is spanned
+    squared += rounding[:, None, None] * np.eye(n_steps)
+    right = norm[:, None, None] * system[:, :, :1]
     best = PathFit(np.inf, ridges[0], np.zeros_like(task.held_target))
     for ridge in ridges:
-        shifted = system + ridge / task.weight.sum() * np.eye(n_steps)
-        place = np.linalg.solve(shifted, first)[..., 0]  # (outputs, steps)
+        place = np.linalg.solve(squared + ridge / task.weight.sum() * system, right)[..., 0]
         coef = operator.rmatmat(root * np.einsum("kij,jk->ij", basis, place))
         f = judge.matmat(coef).astype(np.float64)
         value = SquaredError().value(f, task.held_target, task.held_weight)
-        if value < _BETTER * best.loss:
+        if value < _WORTH * best.loss:
             best = PathFit(value, ridge, f)
         elif value > _WORSE * best.loss:
             break
@@ -195,7 +212,7 @@ def best_ridge(
             coef = problem.feature_coef(fit.state.coef)
             f = judge.matmat(np.ascontiguousarray(coef, np.float32)).astype(np.float64)
             value = loss.value(f, task.held_target, task.held_weight)
-            if value < _BETTER * best.loss:
+            if value < best.loss:
                 best = PathFit(value, ridge, f, fit.state.objective)
             elif value > _WORSE * best.loss:
                 break

@@ -11,7 +11,7 @@ from rkhs.kernels import Gaussian
 from rkhs.losses import SquaredError
 from rkhs.operators import KernelOperator
 from rkhs.problem import Problem
-from rkhs.search._tuning import Task
+from rkhs.search._tuning import Task, first_rows
 from rkhs.solvers import EigenPro
 
 _COLUMNS = 64  # of numbers, from which distances of rows say more than cells of a grid
@@ -59,7 +59,7 @@ def best_whole(
     before there is a function to judge.
     """
     kernels = {name: _kernel(task, scale) for name, scale in metrics.items()}
-    few = _first(task, _FIRST_ROWS)
+    few = first_rows(task, _FIRST_ROWS)
     errors = {}
     for name, kernel in kernels.items():
         trials = _epochs(few, kernel, _FIRST_EPOCHS, seed, memory, n_jobs)
@@ -68,7 +68,7 @@ def best_whole(
             return None
     name = min(errors, key=errors.__getitem__)
     begin = time.perf_counter()
-    task = _first(task, _ROWS)
+    task = first_rows(task, _ROWS)
     more = n_rows / len(task.source)
     best = Whole(kernels[name], np.inf, np.zeros_like(task.held_target), 1, np.inf)
     most = int(np.clip(_VISITS // len(task.source), *_EPOCHS))
@@ -89,15 +89,6 @@ def _kernel(task, scale):
     used = np.isfinite(scale)
     median = Gaussian("median").resolve(rows[:, used] / scale[used]).length_scale
     return Gaussian(_NEAR * median * scale)
-
-
-def _first(task, n_rows):
-    """The task with no more rows to fit to than these."""
-    if n_rows >= len(task.source):
-        return task
-    some = slice(0, n_rows)
-    rows = RowSource(task.source[some], None, task.source.categories)
-    return task._replace(source=rows, target=task.target[some], weight=task.weight[some])
 
 
 def _epochs(task, kernel, n_epochs, seed, memory, n_jobs):

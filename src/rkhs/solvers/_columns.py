@@ -13,7 +13,8 @@ _PIECE_ROWS = 32_768  # at least, so that a piece is worth a call of Python's
 _PIECES = 4  # at most, for kept rows
 _GRID_PIECE_ROWS = 2048  # the same for whole epochs in compiled code
 _GRID_PIECES = 8
-_LISTED_ROWS = 512  # at once, of places in a support: lists that stay in cache
+_LISTED_ROWS = 4096  # at once, of places in a support: lists that stay in cache
+_PLACE = np.int16  # supports are small: `_support` sees to it
 _WIDTH = 64  # of a block of dense columns
 _SMALLEST = 1e-30  # curvature of a column of zeros
 _PRECISION = 1e-2  # of a block's own minimisation
@@ -143,7 +144,7 @@ class Grids(Columns):
 
         size = len(support)
         n_old = 0 if known is None else len(known)
-        places = np.full(self._starts[-1], -1, np.int32)
+        places = np.full(self._starts[-1], -1, _PLACE)
         places[support] = np.arange(size)
         out = np.zeros((size, size))
         if known is not None:
@@ -153,7 +154,7 @@ class Grids(Columns):
         areas = n_old**2 + np.arange(n_parts + 1) / n_parts * (size**2 - n_old**2)
         edges = np.sqrt(areas).round().astype(np.int64)
         n_rows = min(_LISTED_ROWS, max(piece.stop - piece.start for piece in self.pieces))
-        old, new = np.empty((2, n_rows, self.n_fixed), np.int32)
+        old, new = np.empty((2, n_rows, self.n_fixed), _PLACE)
         lists = old, new, *np.empty((2, n_rows), np.int64)
         n_runs = sum(-(-(piece.stop - piece.start) // n_rows) for piece in self.pieces)
         claims, done = _counters(2 * n_runs, n_parts)

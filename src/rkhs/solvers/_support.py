@@ -28,19 +28,20 @@ def moment_bytes(n_columns: int, budget: int) -> int:
 def improved(problem, state, tolerance: float):
     """Coefficients and responses with a lower objective, or None."""
     sparse = problem.penalty == "l1"
-    if sparse and not state.coef.any():
-        return None
-    if sparse and _is_small(problem, state):
-        return _direct(problem, state, tolerance)
+    if sparse:
+        supports = [np.flatnonzero(w != 0) for w in state.coef.T]
+        if not any(map(len, supports)):
+            return None
+        if _is_small(problem, state, supports):
+            return _direct(problem, state, supports, tolerance)
     return _by_conjugate_gradients(problem, state, sparse)
 
 
-def _is_small(problem, state):
-    """Whether second moments on the support are worth their time and memory."""
+def _is_small(problem, state, supports):
+    """Whether second moments on the supports are worth their time and memory."""
     columns = state.columns
     if not columns.whole_epochs or problem.loss.coupled:
         return False
-    supports = [np.flatnonzero(w) for w in state.coef.T]
     if max(map(len, supports)) > _room(problem):
         return False
     cost = sum(0.5 * columns.entries_in(support) ** 2 for support in supports)
@@ -52,15 +53,14 @@ def _room(problem):
     return min(_LARGEST, int((problem.memory / (8 * _COPIES)) ** 0.5))
 
 
-def _direct(problem, state, tolerance):
+def _direct(problem, state, supports, tolerance):
     """Minimise the second-order expansion on the support of each output."""
     columns, coef = state.columns, state.coef
     slopes = problem.adjoint(table_order(state, state.slopes))
     second = None if problem.loss.quadratic else second_derivatives(problem, state)
     delta = np.zeros_like(coef)
     precision = max(0.3 * tolerance, _PRECISION * state.largest)
-    for c in range(coef.shape[1]):
-        support = np.flatnonzero(coef[:, c])
+    for c, support in enumerate(supports):
         if not len(support):
             continue
         if second is None:
@@ -70,11 +70,13 @@ def _direct(problem, state, tolerance):
         w = coef[support, c]
         delta[support, c] = _minimised(moment, slopes[support, c], w, problem.alpha, precision) - w
     along = columns.responses(delta, problem.n_jobs)
-    size = 1.0
+    used, size = np.unique(np.concatenate(supports)), 1.0
+    new = coef.copy()
     for _ in range(_TRIALS):
-        new = coef + size * delta, state.f + size * along
-        if objective_at(problem, state, *new) < state.objective:
-            return new
+        new[used] = coef[used] + size * delta[used]
+        f = state.f + size * along
+        if objective_at(problem, state, new, f) < state.objective:
+            return new, f
         size *= 0.25
     return None
 

@@ -1,0 +1,105 @@
+"""Columns that nothing joins to the target."""
+
+import numpy as np
+import pytest
+
+from rkhs.kernels import Laplacian
+from rkhs.search import learn_scales, unrelated_columns
+
+
+def unrelated(X, y, weight=None, categorical=None, n_jobs=None):
+    weight = np.ones(len(X)) if weight is None else weight
+    categorical = np.zeros(X.shape[1], bool) if categorical is None else categorical
+    return unrelated_columns(X, y, weight, categorical, n_jobs)
+
+
+def noise(n_rows, n_columns, seed=0):
+    return np.random.default_rng(seed).normal(size=(n_rows, n_columns))
+
+
+def test_columns_of_noise_are_found_but_for_the_share_that_chance_takes():
+    found = [unrelated(X, X[:, :1]) for X in (noise(500, 51, seed) for seed in range(20))]
+    wrong = sum((~one[1:]).sum() for one in found)
+    # One in a hundred of a thousand seems related, and two that seem so to each other are not.
+    assert wrong <= 10 + 4 * np.sqrt(10)
+    assert not any(one[0] for one in found)
+
+
+@pytest.mark.parametrize(
+    "effect",
+    [
+        lambda x: x,
+        lambda x: x**2,
+        np.abs,
+        lambda x: (x > 1.5).astype(float),
+        lambda x: x * np.random.default_rng(1).normal(size=x.shape),  # in the spread alone
+    ],
+)
+def test_effects_on_value_and_spread_are_seen(effect):
+    X = noise(4000, 3)
+    assert unrelated(X, effect(X[:, :1])).tolist() == [False, True, True]
+
+
+def test_a_chain_of_columns_joins_the_first_to_the_target():
+    X = noise(2000, 6)
+    X[:, 1] += X[:, 0]
+    X[:, 2] += X[:, 1]
+    X[:, 4] = X[:, 3] ** 3  # two that are related to each other alone
+    y = X[:, :1] + 0.1 * noise(2000, 1, seed=1)
+    assert unrelated(X, y).tolist() == [False, False, False, True, True, True]
+
+
+def test_categories_count_as_related():
+    X = np.random.default_rng(0).integers(0, 5, size=(1000, 2)).astype(float)
+    y = noise(1000, 1)
+    assert unrelated(X, y, categorical=np.array([True, False])).tolist() == [False, True]
+
+
+def test_few_rows_or_weights_on_few_of_them_tell_nothing():
+    X, y = noise(150, 4), noise(150, 1, seed=1)
+    assert not unrelated(X, y).any()
+    X, y = noise(2000, 4), noise(2000, 1, seed=1)
+    assert unrelated(X, y).all()
+    assert not unrelated(X, y, weight=np.where(np.arange(2000) < 100, 1.0, 1e-9)).any()
+
+
+def test_weights_count_as_repetitions():
+    X = noise(2000, 2)
+    y = np.where(np.arange(2000)[:, None] < 1000, X[:, :1], noise(2000, 1, seed=1))
+    weight = np.where(np.arange(2000) < 1000, 1.0, 1e-6)
+    assert unrelated(X, y, weight).tolist() == [False, True]
+    assert unrelated(X, y, weight[::-1]).all()
+
+
+def test_constants_huge_values_and_many_columns_are_borne():
+    X = noise(1000, 4)
+    y = X[:, :1].copy()
+    X[:, 1], X[0, 2], X[:, 3] = 0.0, 1e15, X[:, 3] * 1e-30
+    assert unrelated(X, y).tolist() == [False, True, True, True]
+    assert not unrelated(noise(300, 1001), noise(300, 1, seed=1)).any()
+
+
+def test_threads_change_nothing():
+    X = noise(9000, 20)
+    y = X[:, :1] + X[:, 1:2] ** 2
+    one, two = (unrelated(X, y, n_jobs=n) for n in (1, 2))
+    np.testing.assert_array_equal(one, two)
+
+
+def test_unrelated_columns_are_left_out_of_the_scales_and_told():
+    X, rng = noise(3000, 30), np.random.default_rng(1)
+    y = np.sin(2 * X[:, :1]) + X[:, 1:2] + 0.1 * rng.normal(size=(3000, 1))
+    found = learn_scales(Laplacian(), X, y)
+    assert np.isfinite(found.length_scale[:2]).all()
+    assert found.unrelated[2:].all() and not found.unrelated[:2].any()
+    assert np.isinf(found.length_scale[found.unrelated]).all()
+
+
+def test_columns_whose_effect_shows_only_together_come_back():
+    X = noise(3000, 6)
+    y = X[:, :1] + 2 * np.sign(X[:, 1:2] * X[:, 2:3])  # neither of the two alone
+    assert unrelated(X, y)[1:].all()
+    found = learn_scales(Laplacian(), X, y)
+    assert np.isfinite(found.length_scale[:3]).all()
+    assert not found.unrelated.any()
+    assert found.error < 0.6
