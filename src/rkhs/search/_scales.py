@@ -114,7 +114,7 @@ def learn_scales(
     unrelated = unrelated_columns(rows, target, weight, categorical[used], n_jobs)
     described = partial(_described, unit, used, kernel, X, weight, categorical)
 
-    def samples(columns, n_early=0):
+    def samples(columns, n_early=0, rows=rows):
         data = rows[:, columns], target / np.sqrt(variance), weight, categorical[used][columns]
         return _Samples(kernel, *data, SAMPLE_ROWS, n_jobs, n_early)
 
@@ -157,7 +157,7 @@ def learn_scales(
         unrelated[:] = False
     found, error = learnt(fewer(~unrelated))
     if unrelated.any() and (
-        not error < _LEARNT or _do_good(samples, found, begin, unrelated, deadline)
+        not error < _LEARNT or _do_good(samples, rows, found, error, begin, unrelated, deadline)
     ):
         unrelated[:] = False
         found, error = learnt(begin)
@@ -271,17 +271,20 @@ def _with_fewer(samples, parameters, values, deadline):
     return found
 
 
-def _do_good(samples, parameters, begin, columns, deadline):
-    """Whether the error falls if columns that were left out come back."""
+def _do_good(samples, rows, parameters, error, begin, columns, deadline):
+    """Whether the error falls if columns that were left out come back.
+
+    More scales fit any rows better: the columns must do better than themselves in another order.
+    """
     trial = parameters.copy()
     trial[:-1][columns] = begin[:-1][columns]
-    longer, error, _ = _learn(samples, trial, _LAST_STEPS, deadline)
-    if not np.isfinite(error) or time.perf_counter() > deadline:
+    _, with_them, _ = _learn(samples, trial, _LAST_STEPS, deadline)
+    if not with_them < _GAIN * error:
         return False
-    used = np.isfinite(longer)
-    losses = samples(used[:-1])
-    with_them, without = (losses.error(p[used], p[used]) for p in (longer, parameters))
-    return with_them < _GAIN * without
+    shuffled = rows.copy()
+    shuffled[:, columns] = np.roll(rows[:, columns], len(rows) // 2, axis=0)
+    _, by_chance, _ = _learn(partial(samples, rows=shuffled), trial, _LAST_STEPS, deadline)
+    return with_them < _GAIN * by_chance and time.perf_counter() < deadline
 
 
 def _worth(contribution, slope):
