@@ -476,7 +476,7 @@ def test_forged_preparation_is_refused(path):
         "missing_": "heavy_",
         "heavy_": "missing_",
         "origin_": "shift_",
-        "knots_": "shift_",
+        "spread_": "shift_",
     }
     for one, other in swaps.items():
 

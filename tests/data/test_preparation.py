@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from scipy.stats import rankdata
 
 from rkhs.data import Preparation, PreparedRows, RowSource, dates_as_numbers
 
@@ -26,19 +25,24 @@ def test_numbers_are_standardised_and_codes_stay():
     np.testing.assert_array_equal(out[:, 2], X[:, 2])
 
 
-def test_a_heavy_tail_gets_its_ranks_beside_it():
+def test_a_heavy_tail_gets_its_logarithm_beside_it():
     preparation = fitted(X)
     assert preparation.heavy_.tolist() == [1]
     assert preparation.origin_.tolist() == [0, 1, 2, 1]
-    ranks = rankdata(X[:, 1]) / N_ROWS - 0.5
-    np.testing.assert_allclose(preparation.apply(X)[:, 3], ranks, atol=2 / 256)
+    centred = X[:, 1] - np.median(X[:, 1])
+    distance = centred / np.median(np.abs(centred))
+    np.testing.assert_allclose(preparation.apply(X)[:, 3], np.arcsinh(distance), atol=0.02)
+    far = np.array([[5.0, 1e6, 0], [5.0, 1e7, 0], [5.0, 1e300, 0], [5.0, -1e300, 0]])
+    beside = preparation.apply(far)[:, 3]
+    assert beside[1] - beside[0] == pytest.approx(np.log(10.0), rel=1e-3)
+    assert np.isfinite(beside).all()
 
 
-def test_rows_that_share_a_value_share_the_middle_of_their_ranks():
-    tied = X.copy()
-    tied[:500, 1] = 0.0
-    ranks = fitted(tied).apply(tied)[:, 3]
-    np.testing.assert_allclose(ranks[:500], -0.25, atol=2 / 256)
+def test_the_spread_of_a_column_of_mostly_one_value_is_that_of_the_others():
+    counts = X.copy()
+    counts[:900, 1], counts[900:, 1] = 0.0, np.arange(1, 101)
+    np.testing.assert_allclose(fitted(counts).apply(counts)[:900, 3], 0.0)
+    assert fitted(counts).spread_[0] == pytest.approx(50.0, abs=1)
 
 
 def test_a_gap_is_the_median_and_is_marked():

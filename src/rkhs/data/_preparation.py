@@ -5,10 +5,9 @@ from sklearn.base import BaseEstimator
 
 from rkhs.data._rows import RowSource
 
-_KNOTS = 257  # of the curve that turns a value into its rank
-_HEAVY = 6.0  # kurtosis from which a column gets its ranks beside it; 3 is normal, 6 Laplace's
-_FEWEST_VALUES = 20  # different ones, below which ranks say nothing new
-_LARGEST = 1e15  # of a value in deviations
+_HEAVY = 6.0  # kurtosis from which a column gets logarithms beside it; 3 is normal, 6 Laplace's
+_FEWEST_VALUES = 20  # different ones, below which logarithms say nothing new
+_LARGEST = 1e15  # of a value in deviations, or in distances from the median
 
 
 class Preparation(BaseEstimator):
@@ -16,8 +15,8 @@ class Preparation(BaseEstimator):
 
     Numbers are shifted to their median and divided by their deviation. A missing value becomes
     the median, and a column of its own says where that was done. Columns with heavy tails get
-    their ranks as a further column, so that both the distance and the order can count. Codes of
-    categories stay as they are.
+    a further column, in which values far from the median differ by their logarithm (arsinh), so
+    that both the difference and the ratio can count. Codes of categories stay as they are.
 
     Attributes
     ----------
@@ -26,8 +25,8 @@ class Preparation(BaseEstimator):
         Columns with missing values.
     heavy_ : array of int
         Columns with heavy tails.
-    knots_ : array of shape (n_heavy, n_knots)
-        Values at equally spaced ranks.
+    spread_ : array of shape (n_heavy,)
+        Median distance of their values from the median, of those that are not the median.
     origin_ : array of int of shape (n_prepared,)
         The table's column that each prepared one comes from.
 
@@ -45,7 +44,7 @@ class Preparation(BaseEstimator):
         """Learn from a sample of rows; `missing` says which columns have gaps anywhere."""
         n_columns = rows.shape[1]
         self.shift_, self.scale_ = np.zeros(n_columns), np.ones(n_columns)
-        knots, heavy = [], []
+        heavy, spread = [], []
         for j in np.flatnonzero(~categorical):
             known = np.isfinite(rows[:, j])
             values, count = rows[known, j].astype(np.float64), weight[known]
@@ -61,11 +60,13 @@ class Preparation(BaseEstimator):
             self.scale_[j] = largest * np.sqrt(variance)
             kurtosis = np.average(centred**4, weights=count) / variance**2
             if kurtosis > _HEAVY and len(np.unique(values)) >= _FEWEST_VALUES:
+                far = values != self.shift_[j]
+                distance = np.abs(values[far] - self.shift_[j])
                 heavy.append(j)
-                knots.append(_quantiles(values, count, np.linspace(0.0, 1.0, _KNOTS)))
+                spread.append(_quantiles(distance, count[far], np.array([0.5]))[0])
         self.missing_ = np.flatnonzero(missing & ~categorical)
         self.heavy_ = np.array(heavy, dtype=np.intp)
-        self.knots_ = np.array(knots).reshape(-1, _KNOTS)
+        self.spread_ = np.array(spread)
         self.origin_ = np.concatenate([np.arange(n_columns), self.missing_, self.heavy_])
         return self
 
@@ -78,12 +79,8 @@ class Preparation(BaseEstimator):
         values = (filled - self.shift_) / self.scale_
         out[:, :n_columns] = np.clip(values, -_LARGEST, _LARGEST)
         out[:, n_columns : n_columns + n_missing] = gaps[:, self.missing_]
-        ranks = np.linspace(-0.5, 0.5, _KNOTS)
-        for place, (j, knots) in enumerate(zip(self.heavy_, self.knots_, strict=True)):
-            lower = np.interp(filled[:, j], knots, ranks)
-            upper = -np.interp(-filled[:, j], -knots[::-1], ranks)
-            # Where many rows share a value its rank is the middle of theirs.
-            out[:, n_columns + n_missing + place] = 0.5 * (lower + upper)
+        distance = (filled[:, self.heavy_] - self.shift_[self.heavy_]) / self.spread_
+        out[:, n_columns + n_missing :] = np.arcsinh(np.clip(distance, -_LARGEST, _LARGEST))
         return out
 
     def fits(self, n_columns: int) -> bool:
@@ -93,7 +90,7 @@ class Preparation(BaseEstimator):
             len(self.shift_) == len(self.scale_) == n_columns
             and all((columns >= 0).all() and (columns < n_columns).all() for columns in further)
             and np.array_equal(self.origin_, np.concatenate([np.arange(n_columns), *further]))
-            and self.knots_.shape == (len(self.heavy_), _KNOTS)
+            and len(self.spread_) == len(self.heavy_)
         )
 
 
