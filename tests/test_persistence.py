@@ -489,6 +489,16 @@ def test_forged_preparation_is_refused(path):
             rkhs.load(path)
 
 
+@pytest.mark.parametrize("spread", [[0.0], [np.nan], [[1.0, 2.0]]])
+def test_preparation_that_would_divide_by_nothing_is_refused(spread, path):
+    table = np.random.default_rng(0).standard_cauchy((1200, 1))
+    model = KernelRegressor(random_state=0).fit(table, np.sign(table[:, 0]))
+    model.preparation_.spread_ = np.array(spread)
+    rkhs.save(model, path)
+    with refused(path, "shapes"):
+        rkhs.load(path)
+
+
 def stream_of(header):
     return next(o["params"] for o in header["objects"] if o["class"] == "Stream")
 

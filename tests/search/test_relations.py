@@ -1,10 +1,13 @@
 """Columns that nothing joins to the target."""
 
+import time
+
 import numpy as np
 import pytest
 
 from rkhs.kernels import Laplacian
 from rkhs.search import learn_scales, unrelated_columns
+from rkhs.search._relations import _largest_correlations
 
 
 def unrelated(X, y, weight=None, categorical=None, n_jobs=None):
@@ -63,7 +66,7 @@ def test_few_rows_or_weights_on_few_of_them_tell_nothing():
     assert not unrelated(X, y, weight=np.where(np.arange(2000) < 100, 1.0, 1e-9)).any()
 
 
-def test_weights_count_as_repetitions():
+def test_rows_count_by_their_weight():
     X = noise(2000, 2)
     y = np.where(np.arange(2000)[:, None] < 1000, X[:, :1], noise(2000, 1, seed=1))
     weight = np.where(np.arange(2000) < 1000, 1.0, 1e-6)
@@ -82,7 +85,8 @@ def test_constants_huge_values_and_many_columns_are_borne():
 def test_threads_change_nothing():
     X = noise(9000, 20)
     y = X[:, :1] + X[:, 1:2] ** 2
-    one, two = (unrelated(X, y, n_jobs=n) for n in (1, 2))
+    columns, weight = np.hstack([X, y]).astype(np.float32), np.ones(len(X))
+    one, two = (_largest_correlations(columns, weight, n_jobs=n) for n in (1, 2))
     np.testing.assert_array_equal(one, two)
 
 
@@ -93,6 +97,41 @@ def test_unrelated_columns_are_left_out_of_the_scales_and_told():
     assert np.isfinite(found.length_scale[:2]).all()
     assert found.unrelated[2:].all() and not found.unrelated[:2].any()
     assert np.isinf(found.length_scale[found.unrelated]).all()
+
+
+def test_correlations_are_those_of_bounded_values_and_their_sizes():
+    X = noise(5000, 3).astype(np.float32)
+    X[:, 1] += X[:, 0] ** 2
+    value = X / np.abs(X).mean(axis=0)
+    value /= 1 + np.abs(value)
+    expected = np.abs(np.corrcoef(np.hstack([value, np.abs(value)]).T))
+    expected = expected.reshape(2, 3, 2, 3).max(axis=(0, 2))
+    found = _largest_correlations(X, np.ones(5000), None)
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_outputs_count_as_columns():
+    X = noise(300, 3)
+    assert unrelated(X, noise(300, 5, seed=1)).all()
+    assert not unrelated(X, noise(300, 998, seed=1)).any()
+
+
+def test_columns_of_noise_do_not_come_back_because_more_scales_fit_better():
+    X, rng = noise(2500, 45), np.random.default_rng(1)
+    y = np.sign(X[:, :1] + X[:, 1:2] * X[:, 2:3] + rng.normal(size=(2500, 1)))
+    y[:, 0] += 0.3 * X[:, 1] + 0.3 * X[:, 2]
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(2500)
+        found = learn_scales(Laplacian(), X[order], y[order])
+        assert found.unrelated[3:].sum() >= 40
+
+
+def test_what_was_learnt_without_columns_is_kept_when_time_is_up():
+    X = noise(3000, 30)
+    y = np.sin(2 * X[:, :1]) + 10 * np.random.default_rng(1).normal(size=(3000, 1))  # hardly learnt
+    for seconds in (0.0, 0.2, 0.5):
+        found = learn_scales(Laplacian(), X, y, deadline=time.perf_counter() + seconds)
+        assert found.error <= 1.2 and np.isfinite(found.length_scale).any()
 
 
 def test_columns_whose_effect_shows_only_together_come_back():

@@ -10,7 +10,15 @@ from rkhs.kernels import Gaussian, Laplacian, Matern
 from rkhs.losses import SquaredError
 from rkhs.search import search
 from rkhs.search._sample import distinct_rows
-from rkhs.search._search import _Best, _newton_tolerance, _radial_ratio, _tolerance, _try_binning
+from rkhs.search._search import (
+    _Best,
+    _foresee,
+    _half_way,
+    _newton_tolerance,
+    _radial_ratio,
+    _tolerance,
+    _try_binning,
+)
 from rkhs.search._tuning import PathFit, Task, best_squared_ridge, split
 
 rng = np.random.default_rng(0)
@@ -59,18 +67,50 @@ def test_scales_that_more_rows_bear_are_foreseen():
     y = (np.sin(20 * X[:, 0]) * np.sin(20 * X[:, 1]) + 0.02 * rng.normal(size=len(X)))[:, None]
     source = RowSource(X.astype(np.float32))
     distinct = distinct_rows(source, y, np.ones(len(X)), seed=0)
-    few, many = (split(source, distinct, n_rows) for n_rows in (4000, 64_000))
-    found = {n_rows: _Best(Laplacian(1.0), []) for n_rows in (4000, 64_000)}
+    few, many = (split(source, distinct, n_rows) for n_rows in (5000, 64_000))
+    found = {n_rows: _Best(Laplacian(1.0), []) for n_rows in (5000, 64_000)}
     for n_rows, best in found.items():
-        _try_binning(best, few, n_rows, seed=0, n_jobs=None)
-    assert found[64_000].factor == 0.5 * found[4000].factor
-    assert "foreseen for 64000 rows" in found[64_000].report[-1]
+        _try_binning(best, few, seed=0, n_jobs=None)
+        shorter = best.shorter
+        _foresee(best, few, n_rows, seed=0, n_jobs=None)
+    assert found[64_000].factor == 0.5 * found[5000].factor
+    assert found[64_000].ridge == shorter.ridge
+    assert "foreseen for 65000 rows" in found[64_000].report[-1]
     trial = RandomBinning(128, random_state=0)
     errors = [
         best_squared_ridge(many, best.best_kernel, trial, [best.ridge]).loss
         for best in found.values()
     ]
     assert errors[1] < errors[0]
+
+
+def test_nothing_is_foreseen_where_there_is_nothing_to_learn():
+    rows = RowSource(rng.normal(size=(30_000, 1)).astype(np.float32))
+    zero = np.zeros((30_000, 1))
+    found = search(rows, zero, np.ones(30_000), SquaredError(), np.zeros(1), 0, 2**30)
+    assert not any("foreseen" in line for line in found.report)
+
+
+def test_columns_that_were_left_out_do_not_lengthen_the_scales_of_others():
+    rows = rng.normal(size=(1000, 20))
+    task = Task(RowSource(rows), None, np.ones(1000), *[None] * 3)
+    two = Task(RowSource(rows[:, :2]), None, np.ones(1000), *[None] * 3)
+    unrelated = np.arange(20) >= 2
+    learnt = Laplacian(np.where(unrelated, np.inf, 1.0))
+    found = _half_way(learnt, task, np.zeros(20, bool), unrelated).length_scale
+    alone = _half_way(Laplacian(np.ones(2)), two, np.zeros(2, bool), np.zeros(2, bool))
+    np.testing.assert_allclose(found[:2], alone.length_scale)
+    assert np.isinf(found[2:]).all()
+
+
+def test_no_column_of_numbers_may_be_left():
+    codes = rng.integers(0, 5, 1500).astype(float)
+    table = np.column_stack([codes, rng.normal(size=(1500, 70))])
+    source = RowSource(table, categories=[list("abcde"), *[None] * 70])
+    y = (codes - 2.0)[:, None] + 0.1 * rng.normal(size=(1500, 1))
+    found = search(source, y, np.ones(1500), SquaredError(), np.zeros(1), 0, 2**30)
+    assert "70 are unrelated" in found.report[0]
+    assert np.isfinite(found.kernel.length_scale).tolist() == [True, *[False] * 70]
 
 
 def test_scales_of_radial_kernels_keep_the_mean_distance():

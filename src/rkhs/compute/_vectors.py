@@ -38,26 +38,28 @@ def multiply(A: np.ndarray, B: np.ndarray, out: np.ndarray, n_jobs=None) -> None
 
 def dots(A: np.ndarray, B: np.ndarray, n_jobs=None) -> np.ndarray:
     """Inner product of each column of A with that of B."""
-    return _sums(lambda piece: np.einsum("ij,ij->j", A[piece], B[piece]), A, n_jobs)
+    parts = np.empty((len(_pieces(A)), A.shape[1]))
+    _each_piece(lambda piece: np.einsum("ij,ij->j", A[piece], B[piece]), A, parts, n_jobs)
+    return parts.sum(axis=0)
 
 
 def absolute_sum(A: np.ndarray, n_jobs=None) -> float:
     """Sum of the absolute values in all columns of A."""
     from rkhs.compute import _loops
 
-    return float(_sums(lambda piece: _loops.absolute_sum(A[piece].ravel()), A, n_jobs)[0])
+    parts = np.empty(len(_pieces(A)))
+    _each_piece(lambda piece: _loops.absolute_sum(A[piece].ravel()), A, parts, n_jobs)
+    return float(parts.sum())
 
 
-def _sums(function, A, n_jobs):
-    """Sum of a function of pieces of A, in their order: numbers column by column, or one."""
+def _each_piece(function, A, parts, n_jobs):
+    """A function of each piece of A, to `parts` in their order."""
     pieces = _pieces(A)
-    parts = np.empty((len(pieces), A.shape[1]))
 
     def part(number):
         parts[number] = function(pieces[number])
 
     run_tiles(part, range(len(pieces)), n_jobs)
-    return parts.sum(axis=0)
 
 
 def add_multiple(A: np.ndarray, factor: np.ndarray | float, B: np.ndarray, n_jobs=None) -> None:

@@ -90,7 +90,8 @@ class Preparation(BaseEstimator):
             len(self.shift_) == len(self.scale_) == n_columns
             and all((columns >= 0).all() and (columns < n_columns).all() for columns in further)
             and np.array_equal(self.origin_, np.concatenate([np.arange(n_columns), *further]))
-            and len(self.spread_) == len(self.heavy_)
+            and self.spread_.shape == self.heavy_.shape
+            and (self.spread_ > 0).all()
         )
 
 

@@ -305,7 +305,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         kernel = build(self.kernel, KERNELS, Kernel, "kernel") if kind is None else kind()
         source = RowSource(X, categories=self.categories_)
         full = self.metric == "full"
-        needed = mapped_bytes(source) if full else search_bytes(source)
+        needed = mapped_bytes(source) if full else search_bytes(source, target.shape[1])
         if needed > memory:
             self._refuse_memory(needed, memory)
         alpha = None if self.alpha == "auto" else float(self.alpha)

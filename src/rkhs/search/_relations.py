@@ -7,9 +7,10 @@ from rkhs.compute import slices, tile_map
 
 _NUMBERS = 5 * 10**6  # of rows times columns, that are looked at
 _FEWEST_ROWS = 200  # below which hardly any relation could be seen
-_MOST_COLUMNS = 1000  # pairs are as many as its square
+_MOST_COLUMNS = 1000  # and outputs: pairs are as many as its square
 _LEVEL = 0.01  # probability that a column of noise seems related to some other
 _TILE_ROWS = 4096
+_CONSTANT = 1e-3  # deviation of values up to 1, below which it may be rounding
 
 
 def unrelated_columns(rows, target, weight, categorical, n_jobs=None) -> np.ndarray:
@@ -43,17 +44,19 @@ def unrelated_columns(rows, target, weight, categorical, n_jobs=None) -> np.ndar
     >>> unrelated_columns(X, y, np.ones(1000), np.zeros(4, bool)).tolist()
     [False, False, True, True]
     """
-    n_columns = rows.shape[1]
-    few = slice(0, max(_FEWEST_ROWS, _NUMBERS // n_columns))
+    n_columns, n_all = rows.shape[1], rows.shape[1] + target.shape[1]
+    few = slice(0, max(_FEWEST_ROWS, _NUMBERS // n_all))
     rows, target, weight = rows[few], target[few], weight[few]
     size = weight.sum() ** 2 / np.square(weight).sum()  # rows of equal weight that tell as much
-    if size < _FEWEST_ROWS or n_columns > _MOST_COLUMNS:
+    if size < _FEWEST_ROWS or n_all > _MOST_COLUMNS:
         return np.zeros(n_columns, bool)
-    columns = np.hstack([rows, target - np.average(target, axis=0, weights=weight)])
-    n_tests = 4 * columns.shape[1]
+    target = target - np.average(target, axis=0, weights=weight)
+    largest = np.abs(target).max(axis=0)
+    target = (target / np.where(largest > 0, largest, 1.0)).astype(rows.dtype)
+    n_tests = 4 * n_all
     bound = -ndtri(0.5 * _LEVEL / n_tests) / np.sqrt(size)
-    dependent = _largest_correlations(columns, weight, n_jobs) > bound
-    reached = np.append(categorical, np.ones(columns.shape[1] - n_columns, bool))
+    dependent = _largest_correlations(np.hstack([rows, target]), weight, n_jobs) > bound
+    reached = np.append(categorical, np.ones(n_all - n_columns, bool))
     while True:
         further = reached | dependent[reached].any(axis=0)
         if (further == reached).all():
@@ -81,7 +84,7 @@ def _largest_correlations(columns, weight, n_jobs):
         moment += part[1]
     moment -= np.outer(mean, mean)
     deviation = np.sqrt(np.maximum(np.diagonal(moment), 0.0))
-    inverse = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > 1e-6)
+    inverse = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > _CONSTANT)
     moment *= inverse * inverse[:, None]
     n_columns = columns.shape[1]
     return np.abs(moment).reshape(2, n_columns, 2, n_columns).max(axis=(0, 2))
@@ -89,4 +92,5 @@ def _largest_correlations(columns, weight, n_jobs):
 
 def relations_bytes(n_columns: int, n_outputs: int) -> int:
     """Memory that `unrelated_columns` takes for the moments of pairs."""
-    return 0 if n_columns > _MOST_COLUMNS else 5 * 8 * (2 * (n_columns + n_outputs)) ** 2
+    n_all = n_columns + n_outputs
+    return 0 if n_all > _MOST_COLUMNS else 5 * 8 * (2 * n_all) ** 2

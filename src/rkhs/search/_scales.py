@@ -65,15 +65,16 @@ def learn_scales(
     """A length scale for each column, by the gradient of the leave-one-out error.
 
     Columns that no chain of dependent pairs joins to the target are left out from the beginning,
-    unless the error falls when they come back at the end: all rows tell more of what is noise
-    than samples do. Scales are learnt by Adam [kingma2015]_ on their logarithms and that of the
-    noise, with other rows at each step. Of many columns the eighth that counts most then competes
-    alone, as long as the error falls: among a thousand columns of noise the first gradients find
-    what matters, and no more. Then the columns that count least, and those that the error's
-    slopes say are worth least, are left out if the error of the same rows is lower without them,
-    the others' scales learnt on, and columns left out once more: what a column of noise adds to
-    distances is little, but there may be many. At last those go that make no difference. The cost
-    does not depend on the table's size, and is about linear in its columns.
+    unless little is learnt without them or the error falls when they come back at the end: all
+    rows tell more of what is noise than samples do. Scales are learnt by Adam [kingma2015]_ on
+    their logarithms and that of the noise, with other rows at each step. Of many columns the
+    eighth that counts most then competes alone, as long as the error falls: among a thousand
+    columns of noise the first gradients find what matters, and no more. Then the columns that
+    count least, and those that the error's slopes say are worth least, are left out if the error
+    of the same rows is lower without them, the others' scales learnt on, and columns left out once
+    more: what a column of noise adds to distances is little, but there may be many. At last those
+    go that make no difference. The cost does not depend on the table's size, and is about linear
+    in its columns.
 
     Parameters
     ----------
@@ -159,8 +160,10 @@ def learn_scales(
     if unrelated.any() and (
         not error < _LEARNT or _do_good(samples, rows, found, error, begin, unrelated, deadline)
     ):
-        unrelated[:] = False
-        found, error = learnt(begin)
+        with_them, lower = learnt(begin)
+        if lower < error or (np.isfinite(lower) and time.perf_counter() < deadline):
+            unrelated[:] = False
+            found, error = with_them, lower
     if not np.isfinite(error):
         return nothing
     scales, contribution = described(found)

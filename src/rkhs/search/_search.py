@@ -19,6 +19,7 @@ from rkhs.search._scales import SAMPLE_ROWS, SAMPLES, STEPS, Scales, learn_scale
 from rkhs.search._tuning import (
     LANCZOS_STEPS,
     RIDGES,
+    PathFit,
     Task,
     best_dense_ridge,
     best_ridge,
@@ -48,10 +49,8 @@ _MARGIN = 0.9  # for each time that a table has the rows of a trial
 _LEAST_RIDGE = 0.01  # of losses that take Newton's steps, which smaller ones slow down
 _RADIAL_RIDGES = [ridge for ridge in RIDGES if ridge >= 0.03]
 _SHORTER = 0.997  # times the error of scales twice as long
-_MANY, _NEARLY = (
-    2,
-    1.25,
-)  # times a trial's rows, and its lowest error: what all rows say is foreseen
+_MANY = 2  # times a trial's rows, from which the scales that all rows bear are foreseen
+_NEARLY = 1.25  # times the lowest error: shorter scales with a larger one have no chance
 _FURTHEST = 1.0  # times that rows are multiplied by four: a trial sees no further
 _PLAIN_ROWS = 1000  # that unlearnt scales come from
 _LONGEST = 10.0  # times an unlearnt scale, for a column that seems not to count
@@ -172,7 +171,7 @@ def _best_parts(source, task, n_rows, scales, report, deadline, seed, memory, n_
     if _center_count(source, task, memory) and not best.late:
         smooth = _smooth_part(best, task, n_rows, source.categorical, seed, n_jobs)
     rest = task if smooth is None else smooth.rest(task)
-    _try_binning(best, rest, n_rows, seed, n_jobs, first=1.0 if smooth is None else 0.5)
+    _try_binning(best, rest, seed, n_jobs, first=1.0 if smooth is None else 0.5)
     if not best.late:
         # A sample of all rows knows little of details: those that are near each other tell more.
         half = _half_way(learnt, task, source.categorical, scales.unrelated)
@@ -182,9 +181,10 @@ def _best_parts(source, task, n_rows, scales, report, deadline, seed, memory, n_
         details = refine_scales(start, *rows, source.categorical, n_jobs, deadline)
         local = _Best(Laplacian(details), report, deadline, "RandomBinning, scales of near rows")
         if not local.late:
-            _try_binning(local, rest, n_rows, seed, n_jobs)
+            _try_binning(local, rest, seed, n_jobs)
         if local.error < best.error:
             best = local
+    _foresee(best, rest, n_rows, seed, n_jobs)
     best.needless = smooth is not None and not best.error < _WORTH * smooth.error
     return best, smooth
 
@@ -192,13 +192,15 @@ def _best_parts(source, task, n_rows, scales, report, deadline, seed, memory, n_
 def _half_way(learnt, task, categorical, unrelated) -> Laplacian:
     """Between learnt length scales and those from the columns' deviations."""
     few = slice(0, _PLAIN_ROWS)
-    plain = Laplacian("auto").resolve(task.source[few], task.weight[few], categorical)
-    longest = np.where(unrelated, np.inf, _LONGEST * plain.length_scale)
-    return Laplacian(np.sqrt(np.minimum(learnt.length_scale, longest) * plain.length_scale))
+    rows = task.source[few][:, ~unrelated]
+    plain = np.full(len(unrelated), np.inf)
+    found = Laplacian("auto").resolve(rows, task.weight[few], categorical[~unrelated])
+    plain[~unrelated] = found.length_scale
+    return Laplacian(np.sqrt(np.minimum(learnt.length_scale, _LONGEST * plain) * plain))
 
 
 def _try_whole(source, task, scales, report, deadline, seed, memory, n_jobs):
-    """The kernel's whole space, in the best of some metrics; None if time is up."""
+    """The kernel's whole space, in the best of some metrics; None without any, or time."""
     varies = np.ptp(task.source[slice(None)], axis=0) > 0
     numbers = ~source.categorical & np.isfinite(source.units) & varies & ~scales.unrelated
     metrics = {
@@ -207,6 +209,8 @@ def _try_whole(source, task, scales, report, deadline, seed, memory, n_jobs):
         "the columns' deviations": np.where(numbers, 1.0, np.inf),
     }
     metrics = {name: scale for name, scale in metrics.items() if np.isfinite(scale).any()}
+    if not metrics:
+        return None
     found = best_whole(task, len(source), metrics, seed, memory, n_jobs, deadline)
     if found is None:
         return None
@@ -326,7 +330,9 @@ def learn_kernel(
     task = split(source, distinct, _trial_size(source, target.shape[1]))
     ridges = RIDGES if alpha is None else (alpha * float(task.weight.sum()),)
     if kernel.has_grids:
-        _try_binning(found, task, len(distinct.rows), seed, n_jobs, ridges)
+        _try_binning(found, task, seed, n_jobs, ridges)
+        if alpha is None:
+            _foresee(found, task, len(distinct.rows), seed, n_jobs, ridges)
     else:
         _try_factors(found, partial(_attempt_centers, found, task, seed, n_jobs, ridges))
     return Choice(scaled(kernel, found.factor), "auto", "auto", found.ridge, report)
@@ -345,6 +351,7 @@ class _Best:
     ridge: float = 1.0
     factor: float = 1.0
     predicted: np.ndarray | None = None  # on the rows to judge by
+    shorter: PathFit | None = None  # of scales half as long, which were no better
 
     @property
     def best_kernel(self) -> StationaryKernel:
@@ -365,19 +372,11 @@ class _Best:
         """Note a trial; whether it is the best yet."""
         self.note(name, factor, fit.loss, fit.ridge)
         if not fit.loss < _SHORTER * self.error:
+            self.shorter = fit
             return False
         self.error, self.ridge, self.factor = fit.loss, fit.ridge, factor
         self.predicted = fit.predicted
         return True
-
-    def foresee(self, ratio: float, n_rows: int) -> None:
-        """Take scales half as long if they would have a lower error on all rows."""
-        self.report.append(
-            f"{self.name}, length scales x {0.5 * self.factor:.3g}: {ratio:.3g} times the error "
-            f"of x {self.factor:.3g}, foreseen for {n_rows} rows"
-        )
-        if ratio < _WORTH:
-            self.factor *= 0.5
 
 
 @dataclass(frozen=True)
@@ -444,30 +443,46 @@ def _radial_ratio(task, scale) -> float:
     return float(np.sqrt(np.square(distance).sum(axis=1)).sum() / total) if total > 0 else 1.0
 
 
-def _try_binning(found, task, n_rows, seed, n_jobs, ridges=_GRID_RIDGES, first=1.0):
+def _try_binning(found, task, seed, n_jobs, ridges=_GRID_RIDGES, first=1.0):
     """Random grids, few of them."""
-    trial = RandomBinning(_TRIAL_GRIDS, random_state=seed)
-    fits = {}
-
-    def fit(task, factor):
-        return best_squared_ridge(task, scaled(found.kernel, factor), trial, ridges, n_jobs)
 
     def attempt(factor):
-        fits[factor] = fit(task, factor)
-        return found.better(found.name, factor, fits[factor])
+        kernel = scaled(found.kernel, factor)
+        return found.better(found.name, factor, _few_grids(task, kernel, seed, n_jobs, ridges))
 
     _try_factors(found, attempt, first)
-    shorter = fits.get(0.5 * found.factor)
+
+
+def _few_grids(task, kernel, seed, n_jobs, ridges):
+    trial = RandomBinning(_TRIAL_GRIDS, random_state=seed)
+    return best_squared_ridge(task, kernel, trial, ridges, n_jobs)
+
+
+def _foresee(found, task, n_rows, seed, n_jobs, ridges=_GRID_RIDGES):
+    """Take scales half as long if they would have a lower error on all rows.
+
+    More rows bear shorter scales: how much more is seen from what fewer rows bear.
+    """
+    shorter = found.shorter
     if shorter is None or n_rows < _MANY * len(task.source) or found.late:
         return
-    # More rows bear shorter scales: how much more is seen from what fewer rows bear.
+    if not shorter.loss < _NEARLY * found.error:
+        return
+    fewer = first_rows(task, len(task.source) // 4)
+    longer, short = (
+        _few_grids(fewer, scaled(found.kernel, factor), seed, n_jobs, ridges).loss
+        for factor in (found.factor, 0.5 * found.factor)
+    )
     rise = shorter.loss / found.error
-    if rise < _NEARLY:
-        fewer = first_rows(task, len(task.source) // 4)
-        longer, short = (fit(fewer, factor * found.factor).loss for factor in (1.0, 0.5))
-        times = np.log(n_rows / len(task.source)) / np.log(4.0)
-        foreseen = rise * (rise * longer / short) ** min(times, _FURTHEST)
-        found.foresee(foreseen, n_rows)
+    times = min(_FURTHEST, np.log(n_rows / len(task.source)) / np.log(4.0))
+    foreseen = rise * (rise * longer / short) ** times
+    found.report.append(
+        f"{found.name}, length scales x {0.5 * found.factor:.3g}, ridge {shorter.ridge:g}: "
+        f"{foreseen:.3g} times the error of x {found.factor:.3g}, foreseen for {n_rows} rows"
+    )
+    if foreseen < _WORTH:
+        found.factor *= 0.5
+        found.ridge = shorter.ridge
 
 
 def _try_factors(found, attempt, first=1.0):

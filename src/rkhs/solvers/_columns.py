@@ -13,7 +13,7 @@ _PIECE_ROWS = 32_768  # at least, so that a piece is worth a call of Python's
 _PIECES = 4  # at most, for kept rows
 _GRID_PIECE_ROWS = 2048  # the same for whole epochs in compiled code
 _GRID_PIECES = 8
-_LISTED_ROWS = 4096  # at once, of places in a support: lists that stay in cache
+_LISTED_ROWS = 4096  # at once, of places in a support
 _PLACE = np.int16  # supports are small: `_support` sees to it
 _WIDTH = 64  # of a block of dense columns
 _SMALLEST = 1e-30  # curvature of a column of zeros
@@ -285,10 +285,13 @@ def columns_bytes(operator, scheme, batch) -> int:
     """What `columns_of` takes beside the operator."""
     n_rows, n_columns = operator.shape
     if operator.is_sparse:
-        entries = 4 * n_rows * (len(operator.starts) - 1)
+        n_grids = len(operator.starts) - 1
+        entries = 4 * n_rows * n_grids
         found = 0 if operator.keeps_all else entries
         pieces = _PIECES + n_rows // _PIECE_ROWS
-        return found + (entries + 8 * n_columns * pieces if scheme == "random" else 0)
+        if scheme == "random":
+            return found + entries + 8 * n_columns * pieces
+        return found + 2 * np.dtype(_PLACE).itemsize * _LISTED_ROWS * n_grids
     width = min(batch or _WIDTH, n_columns) if scheme == "grid" else 1
     return n_rows * n_columns * operator.dtype.itemsize + 8 * n_columns * width
 
