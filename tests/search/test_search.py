@@ -75,7 +75,7 @@ def test_scales_that_more_rows_bear_are_foreseen():
         _foresee(best, few, n_rows, seed=0, n_jobs=None)
     assert found[64_000].factor == 0.5 * found[5000].factor
     assert found[64_000].ridge == shorter.ridge
-    assert "foreseen for 65000 rows" in found[64_000].report[-1]
+    assert "foreseen for 64000 rows" in found[64_000].report[-1]
     trial = RandomBinning(128, random_state=0)
     errors = [
         best_squared_ridge(many, best.best_kernel, trial, [best.ridge]).loss
