@@ -37,10 +37,10 @@ class Whole(NamedTuple):
 
 def is_affordable(source: RowSource, memory: int) -> bool:
     """Whether a table has columns enough, and not too many rows."""
-    n_rows = float(len(source))
-    n_columns = int((~source.categorical).sum())
-    fits = 16 * n_rows * n_columns <= memory // 4 and n_rows**2 * n_columns <= _WORK
-    return n_columns >= _COLUMNS and fits and not source.is_sparse
+    n_rows, numbers = float(len(source)), ~source.categorical
+    n_own = np.count_nonzero(numbers & np.isfinite(source.units))  # not made from others
+    fits = 16 * n_rows * np.count_nonzero(numbers) <= memory // 4 and n_rows**2 * n_own <= _WORK
+    return bool(n_own >= _COLUMNS and fits and not source.is_sparse)
 
 
 def best_whole(
