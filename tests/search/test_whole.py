@@ -6,9 +6,9 @@ from scipy import sparse
 from sklearn.datasets import load_digits
 
 from rkhs import KernelClassifier
-from rkhs.data import RowSource
+from rkhs.data import Preparation, PreparedRows, RowSource
 from rkhs.losses import SquaredError
-from rkhs.search import search
+from rkhs.search import _whole, search
 from rkhs.search._tuning import Task
 from rkhs.search._whole import best_whole, is_affordable
 from rkhs.solvers import EigenPro
@@ -37,6 +37,24 @@ def test_the_metric_with_the_lower_error_is_taken():
     assert np.ptp(whole.kernel.length_scale) == 0.0
     swapped = {"units": UNIT, "deviations": np.ones(N_COLUMNS)}  # the name does not matter
     assert best_whole(task(), 1200, swapped, seed=0, memory=2**30)[0] == "deviations"
+
+
+@pytest.mark.parametrize(("first", "taken"), [(1.04, "units"), (1.06, "deviations")])
+def test_metrics_that_are_close_on_few_rows_are_compared_on_more(monkeypatch, first, taken):
+    errors = {400: {"units": first, "deviations": 1.0}, 1200: {"units": 0.8, "deviations": 0.9}}
+    found = []
+
+    def epochs(here, kernel, n_epochs, *_):
+        name = "units" if np.ptp(kernel.length_scale) == 0.0 else "deviations"
+        found.append((len(here.source), name))
+        yield errors[len(here.source)][name], np.zeros_like(here.held_target)
+
+    monkeypatch.setattr(_whole, "_epochs", epochs)
+    monkeypatch.setattr(_whole, "_FIRST_ROWS", 400)
+    name, whole = best_whole(task(), 1200, METRICS, seed=0, memory=2**30)
+    assert name == taken
+    assert whole.error == errors[1200][taken]
+    assert ((1200, "units") in found) == (taken == "units")
 
 
 def test_the_error_is_that_of_the_function_on_rows_to_judge_by():
@@ -76,6 +94,19 @@ def test_nothing_is_found_after_the_deadline():
 )
 def test_wide_tables_of_not_too_many_rows_are_tried(rows, memory, affordable):
     assert is_affordable(rows, memory) is affordable
+
+
+def test_columns_made_from_others_are_not_counted_as_the_tables_own():
+    numbers = np.zeros(N_COLUMNS, bool)
+    preparation = Preparation().fit_rows(X**5, WEIGHT, numbers, missing=~numbers)
+    many = np.broadcast_to(X[:1] ** 5, (200_000, N_COLUMNS))
+    wide = PreparedRows(many, preparation)
+    assert wide.shape[1] == 3 * N_COLUMNS  # marks of gaps, and logarithms
+    assert is_affordable(wide, 2**40)
+    preparation = Preparation().fit_rows(
+        X[:, :60] ** 5, WEIGHT, numbers[:60], missing=~numbers[:60]
+    )
+    assert not is_affordable(PreparedRows(X[:, :60], preparation), 2**40)
 
 
 def test_a_search_takes_all_rows_where_they_have_the_lower_error():
