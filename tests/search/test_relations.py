@@ -1,13 +1,14 @@
 """Columns that nothing joins to the target."""
 
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
 
 from rkhs.kernels import Laplacian
 from rkhs.search import learn_scales, unrelated_columns
-from rkhs.search._relations import _largest_correlations
+from rkhs.search._relations import _largest_correlations, relations_bytes
 
 
 def unrelated(X, y, weight=None, categorical=None, n_jobs=None):
@@ -79,7 +80,7 @@ def test_constants_huge_values_and_many_columns_are_borne():
     y = X[:, :1].copy()
     X[:, 1], X[0, 2], X[:, 3] = 0.0, 1e15, X[:, 3] * 1e-30
     assert unrelated(X, y).tolist() == [False, True, True, True]
-    assert not unrelated(noise(300, 1001), noise(300, 1, seed=1)).any()
+    assert not unrelated(noise(300, 2001), noise(300, 1, seed=1)).any()
 
 
 def test_threads_change_nothing():
@@ -88,6 +89,17 @@ def test_threads_change_nothing():
     columns, weight = np.hstack([X, y]).astype(np.float32), np.ones(len(X))
     one, two = (_largest_correlations(columns, weight, n_jobs=n) for n in (1, 2))
     np.testing.assert_array_equal(one, two)
+
+
+def test_a_thousand_columns_take_the_memory_that_is_foreseen():
+    X, y = noise(300, 1001).astype(np.float32), noise(300, 1, seed=1)
+    y[:, 0] += 3.0 * X[:, 7]
+    tracemalloc.start()
+    found = unrelated(X, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert not found[7] and found.mean() > 0.98
+    assert peak < relations_bytes(1001, 1)
 
 
 def test_unrelated_columns_are_left_out_of_the_scales_and_told():
@@ -113,7 +125,7 @@ def test_correlations_are_those_of_bounded_values_and_their_sizes():
 def test_outputs_count_as_columns():
     X = noise(300, 3)
     assert unrelated(X, noise(300, 5, seed=1)).all()
-    assert not unrelated(X, noise(300, 998, seed=1)).any()
+    assert not unrelated(X, noise(300, 1998, seed=1)).any()
 
 
 def test_columns_of_noise_do_not_come_back_because_more_scales_fit_better():

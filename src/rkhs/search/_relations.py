@@ -7,9 +7,10 @@ from rkhs.compute import slices, tile_map
 
 _NUMBERS = 5 * 10**6  # of rows times columns, that are looked at
 _FEWEST_ROWS = 200  # below which hardly any relation could be seen
-_MOST_COLUMNS = 1000  # and outputs: pairs are as many as its square
+_MOST_COLUMNS = 2000  # and outputs: pairs are as many as its square
 _LEVEL = 0.01  # probability that a column of noise seems related to some other
 _TILE_ROWS = 4096
+_AT_ONCE = 256  # rows of moments
 _CONSTANT = 1e-3  # deviation of values up to 1, below which it may be rounding
 
 
@@ -75,22 +76,24 @@ def _largest_correlations(columns, weight, n_jobs):
         value /= 1.0 + np.abs(value)  # bounded: no row decides
         both = np.hstack([value, np.abs(value)]).astype(np.float32)
         weighted = share[tile] * both
-        return weighted.sum(axis=0, dtype=np.float64), (weighted.T @ both).astype(np.float64)
+        return weighted.sum(axis=0, dtype=np.float64), weighted.T @ both
 
     n_both = 2 * columns.shape[1]
     mean, moment = np.zeros(n_both), np.zeros((n_both, n_both))
     for part in tile_map(moments, slices(len(columns), _TILE_ROWS), n_jobs):
         mean += part[0]
         moment += part[1]
-    moment -= np.outer(mean, mean)
-    deviation = np.sqrt(np.maximum(np.diagonal(moment), 0.0))
+    deviation = np.sqrt(np.maximum(np.diagonal(moment) - mean**2, 0.0))
     inverse = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > _CONSTANT)
-    moment *= inverse * inverse[:, None]
+    for some in slices(n_both, _AT_ONCE):  # rows of what may be large
+        moment[some] -= mean[some, None] * mean
+        moment[some] *= inverse[some, None] * inverse
+    np.abs(moment, out=moment)
     n_columns = columns.shape[1]
-    return np.abs(moment).reshape(2, n_columns, 2, n_columns).max(axis=(0, 2))
+    return moment.reshape(2, n_columns, 2, n_columns).max(axis=(0, 2))
 
 
 def relations_bytes(n_columns: int, n_outputs: int) -> int:
     """Memory that `unrelated_columns` takes for the moments of pairs."""
     n_all = n_columns + n_outputs
-    return 0 if n_all > _MOST_COLUMNS else 5 * 8 * (2 * n_all) ** 2
+    return 0 if n_all > _MOST_COLUMNS else 24 * (2 * n_all) ** 2
