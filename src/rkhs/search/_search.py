@@ -46,7 +46,7 @@ _WORTH = 0.99  # times the error without them, for grids to be taken
 _NEAR_ROWS, _NEAR_NUMBERS = (600, 20_000), 4 * 10**6  # among which near rows are found
 _RADIAL_FORMS = (Matern(2.0, nu=1.5), Gaussian(1.0))  # with a factor of their scales
 _MARGIN = 0.9  # for each time that a table has the rows of a trial
-_LEAST_RIDGE = 0.01  # of losses that take Newton's steps, which smaller ones slow down
+_LEAST_RIDGE = 0.003  # of losses that take Newton's steps, which smaller ones slow down
 _RADIAL_RIDGES = [ridge for ridge in RIDGES if ridge >= 0.03]
 _SHORTER = 0.997  # times the error of scales twice as long
 _MANY = 2  # times a trial's rows, from which the scales that all rows bear are foreseen
