@@ -397,6 +397,10 @@ def _check_model(model) -> None:
         if not preparation.fits(n_columns):
             raise ValueError("the shapes of its arrays do not agree")
         n_columns = len(preparation.origin_)
+    if model.columns_ is not None:
+        if not _are_numbers(model.columns_, n_columns):
+            raise ValueError("the shapes of its arrays do not agree")
+        n_columns = len(model.columns_)
     _check_expansion(model.expansion_, n_columns)
     stream = getattr(model, "_stream", None)
     if stream is not None:
@@ -407,6 +411,18 @@ def _check_model(model) -> None:
         n_outputs = stream.problem.target.shape[1]
         if (features.n_features_in_, n_outputs) != (n_columns, model.expansion_.coef.shape[1]):
             raise ValueError("the shapes of its arrays do not agree")
+
+
+def _are_numbers(columns, n_columns) -> bool:
+    """Whether these are numbers of some columns."""
+    return bool(
+        isinstance(columns, np.ndarray)
+        and columns.dtype.kind == "i"
+        and columns.ndim == 1
+        and len(columns)
+        and columns.min() >= 0
+        and columns.max() < n_columns
+    )
 
 
 def _check_expansion(expansion, n_columns) -> None:

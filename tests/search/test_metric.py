@@ -10,9 +10,7 @@ KERNELS = [Gaussian(), Exponential(), Matern(), RationalQuadratic()]
 
 
 def even_scales(n_columns, scale=1.5):
-    return Scales(
-        np.full(n_columns, scale), 0.01, 1.0, np.ones(n_columns), np.zeros(n_columns, bool)
-    )
+    return Scales(np.full(n_columns, scale), 0.01, 1.0, np.ones(n_columns))
 
 
 def oblique(n_rows, n_columns=6, seed=0):
@@ -119,7 +117,7 @@ def test_what_cannot_be_learnt_is_left_at_the_start():
     X = np.random.default_rng(0).normal(size=(30, 2))
     found = learn_metric(Gaussian(), X, np.ones((30, 1)), even_scales(2))
     np.testing.assert_allclose(found.matrix.T @ found.matrix, np.eye(2) / 1.5**2)
-    none = Scales(np.full(2, np.inf), 0.1, 1.0, np.zeros(2), np.zeros(2, bool))
+    none = Scales(np.full(2, np.inf), 0.1, 1.0, np.zeros(2))
     found = learn_metric(Gaussian(), X, X[:, :1], none)
     np.testing.assert_array_equal(found.matrix, [[0.0, 0.0]])
 

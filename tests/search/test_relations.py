@@ -1,13 +1,11 @@
 """Columns that nothing joins to the target."""
 
-import time
 import tracemalloc
 
 import numpy as np
 import pytest
 
-from rkhs.kernels import Laplacian
-from rkhs.search import learn_scales, unrelated_columns
+from rkhs.search import unrelated_columns
 from rkhs.search._relations import _largest_correlations, relations_bytes
 
 
@@ -102,15 +100,6 @@ def test_a_thousand_columns_take_the_memory_that_is_foreseen():
     assert peak < relations_bytes(1001, 1)
 
 
-def test_unrelated_columns_are_left_out_of_the_scales_and_told():
-    X, rng = noise(3000, 30), np.random.default_rng(1)
-    y = np.sin(2 * X[:, :1]) + X[:, 1:2] + 0.1 * rng.normal(size=(3000, 1))
-    found = learn_scales(Laplacian(), X, y)
-    assert np.isfinite(found.length_scale[:2]).all()
-    assert found.unrelated[2:].all() and not found.unrelated[:2].any()
-    assert np.isinf(found.length_scale[found.unrelated]).all()
-
-
 def test_correlations_are_those_of_bounded_values_and_their_sizes():
     X = noise(5000, 3).astype(np.float32)
     X[:, 1] += X[:, 0] ** 2
@@ -126,31 +115,3 @@ def test_outputs_count_as_columns():
     X = noise(300, 3)
     assert unrelated(X, noise(300, 5, seed=1)).all()
     assert not unrelated(X, noise(300, 1998, seed=1)).any()
-
-
-def test_columns_of_noise_do_not_come_back_because_more_scales_fit_better():
-    X, rng = noise(2500, 45), np.random.default_rng(1)
-    y = np.sign(X[:, :1] + X[:, 1:2] * X[:, 2:3] + rng.normal(size=(2500, 1)))
-    y[:, 0] += 0.3 * X[:, 1] + 0.3 * X[:, 2]
-    for seed in range(3):
-        order = np.random.default_rng(seed).permutation(2500)
-        found = learn_scales(Laplacian(), X[order], y[order])
-        assert found.unrelated[3:].sum() >= 40
-
-
-def test_what_was_learnt_without_columns_is_kept_when_time_is_up():
-    X = noise(3000, 30)
-    y = np.sin(2 * X[:, :1]) + 10 * np.random.default_rng(1).normal(size=(3000, 1))  # hardly learnt
-    for seconds in (0.0, 0.2, 0.5):
-        found = learn_scales(Laplacian(), X, y, deadline=time.perf_counter() + seconds)
-        assert found.error <= 1.2 and np.isfinite(found.length_scale).any()
-
-
-def test_columns_whose_effect_shows_only_together_come_back():
-    X = noise(3000, 6)
-    y = X[:, :1] + 2 * np.sign(X[:, 1:2] * X[:, 2:3])  # neither of the two alone
-    assert unrelated(X, y)[1:].all()
-    found = learn_scales(Laplacian(), X, y)
-    assert np.isfinite(found.length_scale[:3]).all()
-    assert not found.unrelated.any()
-    assert found.error < 0.6

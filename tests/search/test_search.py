@@ -13,7 +13,6 @@ from rkhs.search._sample import distinct_rows
 from rkhs.search._search import (
     _Best,
     _foresee,
-    _half_way,
     _newton_tolerance,
     _radial_ratio,
     _tolerance,
@@ -91,18 +90,6 @@ def test_nothing_is_foreseen_where_there_is_nothing_to_learn():
     assert not any("foreseen" in line for line in found.report)
 
 
-def test_columns_that_were_left_out_do_not_lengthen_the_scales_of_others():
-    rows = rng.normal(size=(1000, 20))
-    task = Task(RowSource(rows), None, np.ones(1000), *[None] * 3)
-    two = Task(RowSource(rows[:, :2]), None, np.ones(1000), *[None] * 3)
-    unrelated = np.arange(20) >= 2
-    learnt = Laplacian(np.where(unrelated, np.inf, 1.0))
-    found = _half_way(learnt, task, np.zeros(20, bool), unrelated).length_scale
-    alone = _half_way(Laplacian(np.ones(2)), two, np.zeros(2, bool), np.zeros(2, bool))
-    np.testing.assert_allclose(found[:2], alone.length_scale)
-    assert np.isinf(found[2:]).all()
-
-
 def test_no_column_of_numbers_may_be_left():
     codes = rng.integers(0, 5, 1500).astype(float)
     table = np.column_stack([codes, rng.normal(size=(1500, 70))])
@@ -110,7 +97,8 @@ def test_no_column_of_numbers_may_be_left():
     y = (codes - 2.0)[:, None] + 0.1 * rng.normal(size=(1500, 1))
     found = search(source, y, np.ones(1500), SquaredError(), np.zeros(1), 0, 2**30)
     assert "70 are unrelated" in found.report[0]
-    assert np.isfinite(found.kernel.length_scale).tolist() == [True, *[False] * 70]
+    assert found.columns.tolist() == [0]
+    assert np.isfinite(found.kernel.length_scale).tolist() == [True]
 
 
 def test_scales_of_radial_kernels_keep_the_mean_distance():

@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 from rkhs import KernelClassifier
 from rkhs.data import Preparation, PreparedRows, RowSource
 from rkhs.losses import SquaredError
-from rkhs.search import _whole, search
+from rkhs.search import _related, _whole, search
 from rkhs.search._tuning import Task
 from rkhs.search._whole import best_whole, is_affordable
 from rkhs.solvers import EigenPro
@@ -85,8 +85,8 @@ def test_nothing_is_found_after_the_deadline():
     ("rows", "memory", "affordable"),
     [
         (RowSource(X), 2**30, True),
-        (RowSource(X[:, :60]), 2**30, False),  # few columns
-        (RowSource(X, categories=[["a"]] * 10 + [None] * 60), 2**30, False),  # of numbers
+        (RowSource(X[:, :40]), 2**30, False),  # few columns
+        (RowSource(X, categories=[["a"]] * 30 + [None] * 40), 2**30, False),  # of numbers
         (RowSource(X), 10**6, False),
         (RowSource(sparse.csr_array(X)), 2**30, False),
         (RowSource(np.broadcast_to(X[:1], (300_000, N_COLUMNS))), 2**40, False),
@@ -104,12 +104,13 @@ def test_columns_made_from_others_are_not_counted_as_the_tables_own():
     assert wide.shape[1] == 3 * N_COLUMNS  # marks of gaps, and logarithms
     assert is_affordable(wide, 2**40)
     preparation = Preparation().fit_rows(
-        X[:, :60] ** 5, WEIGHT, numbers[:60], missing=~numbers[:60]
+        X[:, :40] ** 5, WEIGHT, numbers[:40], missing=~numbers[:40]
     )
-    assert not is_affordable(PreparedRows(X[:, :60], preparation), 2**40)
+    assert not is_affordable(PreparedRows(X[:, :40], preparation), 2**40)
 
 
-def test_a_search_takes_all_rows_where_they_have_the_lower_error():
+def test_a_search_takes_all_rows_where_they_have_the_lower_error(monkeypatch):
+    monkeypatch.setattr(_whole, "_COLUMNS", 10)  # that are not noise
     choice = search(RowSource(X), Y, WEIGHT, SquaredError(), np.zeros(1), seed=0, memory=2**30)
     assert choice.features is None
     assert isinstance(choice.solver, EigenPro)
@@ -127,7 +128,9 @@ def test_a_fit_has_the_epochs_that_were_found_unless_some_are_asked_for():
     assert one.n_iter_ == 1 < model.n_iter_
 
 
-def test_a_column_that_never_varied_has_no_say():
+def test_a_column_that_never_varied_has_no_say(monkeypatch):
+    monkeypatch.setattr(_whole, "_COLUMNS", 10)
+    monkeypatch.setattr(_related, "unrelated_columns", lambda rows, *_: np.zeros(71, bool))
     table = np.hstack([X, np.zeros((len(X), 1))])
     choice = search(RowSource(table), Y, WEIGHT, SquaredError(), np.zeros(1), seed=0, memory=2**30)
     assert choice.features is None

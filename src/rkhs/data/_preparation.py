@@ -117,9 +117,9 @@ class PreparedRows(RowSource):
 
     @property
     def units(self):
-        units = np.full(self.shape[1], np.nan)
+        units = np.full(len(self._preparation.origin_), np.nan)
         units[: len(self._preparation.scale_)] = self._preparation.scale_
-        return units
+        return units if self._columns is None else units[self._columns]
 
     def held(self):
         return RowSource(self.gathered(np.arange(len(self))), None, self.categories)
@@ -128,8 +128,8 @@ class PreparedRows(RowSource):
     def held_bytes(self):
         return 4 * self.shape[0] * self.shape[1]
 
-    def __getitem__(self, rows):
-        return self._preparation.apply(super().__getitem__(rows))
+    def _block(self, rows):
+        return self._preparation.apply(super()._block(rows))
 
 
 def _quantiles(values, weight, shares):

@@ -1,5 +1,7 @@
 """Rows of an array or a sparse matrix, dense one block at a time."""
 
+from copy import copy
+
 import numpy as np
 from scipy import sparse
 
@@ -37,6 +39,7 @@ class RowSource:
     def __init__(self, X, rows=None, categories=None):
         self._X = X.tocsr() if sparse.issparse(X) else X
         self._rows = None if rows is None else np.asarray(rows)
+        self._columns: np.ndarray | None = None
         count = X.shape[0] if self._rows is None else len(self._rows)
         self.shape = (count, X.shape[1])
         self.categories = categories
@@ -46,10 +49,24 @@ class RowSource:
 
     def __getitem__(self, rows) -> np.ndarray:
         """The dense block of a slice or an array of row numbers."""
+        block = self._block(rows)
+        return block if self._columns is None else block.take(self._columns, axis=1)
+
+    def _block(self, rows) -> np.ndarray:
+        """All columns of some rows."""
         if self._rows is not None:
             rows = self._rows[rows]
         block = self._X[rows]
         return block.toarray() if sparse.issparse(block) else np.asarray(block)
+
+    def only(self, columns: np.ndarray) -> "RowSource":
+        """The same rows as if there were no columns but these."""
+        part = copy(self)
+        part._columns = columns if self._columns is None else self._columns[columns]
+        part.shape = (len(self), len(columns))
+        if self.categories is not None:
+            part.categories = [self.categories[column] for column in columns]
+        return part
 
     @property
     def categorical(self) -> np.ndarray:
@@ -69,7 +86,8 @@ class RowSource:
 
     def sparse(self, rows):
         """A block of a sparse table as it is, in CSR form."""
-        return self._X[rows if self._rows is None else self._rows[rows]]
+        block = self._X[rows if self._rows is None else self._rows[rows]]
+        return block if self._columns is None else block[:, self._columns]
 
     def gathered(self, rows: np.ndarray) -> np.ndarray:
         """These rows as a dense array, put together without further copies of all of them."""

@@ -260,6 +260,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
     def _search(self, X, target, weight, loss, seed, memory):
         """The model that is found for a raw table if nothing is set; else None."""
         self.preparation_ = self.offset_ = None
+        self.columns_: np.ndarray | None = None
         for name in ("feature_importances_", "length_scale_", "summary_"):
             self.__dict__.pop(name, None)
         if self._learns_kernel():
@@ -284,7 +285,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         if found is not None:
             if self.task == "regression" or found.loss is not None:
                 self.offset_ = mean
-            self._tell(found)
+            self._tell(found, source.shape[1])
         return found
 
     def _learns_kernel(self) -> bool:
@@ -312,15 +313,20 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         found = (learn_mapped_kernel if full else learn_kernel)(
             kernel, source, target, weight, seed, alpha, self.n_jobs, self.time_budget
         )
-        self._tell(found)
+        self._tell(found, X.shape[1])
         return replace(found, features=self.features, solver=self.solver)
 
-    def _tell(self, found):
+    def _tell(self, found, n_columns):
         self.length_scale_ = found.kernel.length_scale
+        if found.columns is not None and len(found.columns) < n_columns:
+            self.columns_ = found.columns
+            self.length_scale_ = np.full(n_columns, np.inf)
+            self.length_scale_[self.columns_] = found.kernel.length_scale
         self.summary_ = "\n".join(found.report)
 
     def _rows(self, X, rows=None):
-        return _raw.row_source(X, self.preparation_, rows, self.categories_)
+        source = _raw.row_source(X, self.preparation_, rows, self.categories_)
+        return source if self.columns_ is None else source.only(self.columns_)
 
     def _finite(self, X):
         """What scikit-learn's checks say to missing values."""
@@ -370,7 +376,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
                     'metric="full" is learnt from a table, and a stream shows a few rows at a '
                     'time. Call fit first, or use metric="diagonal".'
                 )
-            self.preparation_ = self.offset_ = None
+            self.preparation_ = self.columns_ = self.offset_ = None
             memory, seed = parse_memory(self.memory_limit), new_seed(self.random_state)
             kernel, features, solver, alpha, dtype = self._setting(weight, loss, memory, seed)
             problem = self._problem(
@@ -480,13 +486,15 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         last = getattr(self, "_last_fit", None) if self.warm_start else None
         if last is None:
             return None
-        last_map, last_kernel, n_columns, coef = last
+        last_map, last_kernel, last_columns, coef = last
         same_map = last_map is None if features is None else features.continues(last_map)
         rows = len(source) if features is None else last_map.n_outputs
         adds_rows = getattr(self, "_adds_rows", False) and not self.early_stopping
         if features is None and adds_rows and coef.shape[0] < rows:  # new rows come last
             coef = np.vstack([coef, np.zeros((rows - len(coef), coef.shape[1]))])
-        if not same_map or n_columns != source.shape[1] or coef.shape != (rows, target.shape[1]):
+        columns = np.arange(source.shape[1]) if self.columns_ is None else self.columns_
+        same_columns = np.array_equal(last_columns, columns)
+        if not same_map or not same_columns or coef.shape != (rows, target.shape[1]):
             return None
         if features is not None and features.kernel is not None:
             kernel = build(features.kernel, KERNELS, Kernel, "kernel", length_scale="auto")
@@ -531,7 +539,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             self._stream = Stream(rest, dtype, solver, fit.state)
         elif self.warm_start or takes_more_rows(self):
             coef = problem.feature_coef(fit.state.coef)
-            self._last_fit = problem.features, problem.kernel, n_columns, coef
+            columns = np.arange(n_columns) if self.columns_ is None else self.columns_
+            self._last_fit = problem.features, problem.kernel, columns, coef
 
     @contextlib.contextmanager
     def _progress(self):

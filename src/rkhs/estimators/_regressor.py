@@ -48,6 +48,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         The same: what was tried and found.
     preparation_ : Preparation or None
         What becomes of the columns of a raw table.
+    columns_ : array of int or None
+        Those prepared columns that the function depends on; None means all. Others have nothing
+        to do with the target.
     offset_ : array of shape (n_outputs,) or None
         What is added to the function, after a search for a regression.
     n_iter_, n_features_in_, feature_names_in_

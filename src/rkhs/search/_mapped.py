@@ -11,14 +11,12 @@ from rkhs.kernels import Mapped
 from rkhs.kernels._base import StationaryKernel
 from rkhs.kernels._radial import RadialKernel
 from rkhs.search._metric import METRIC_ROWS, learn_metric
-from rkhs.search._sample import distinct_rows
-from rkhs.search._scales import learn_scales
-from rkhs.search._search import Choice, _sample_size, _scales_line
+from rkhs.search._related import FEWEST_ROWS, learn_related, sample_size, scales_line
+from rkhs.search._search import Choice
 from rkhs.search._tuning import RIDGES, Task, best_dense_ridge, scaled, split, with_scale
 
 # Fewer centres flatter maps of few directions, which more centres no longer need.
 _TRIAL_ROWS, _TRIAL_CENTERS = 20_000, 1000
-_FEWEST_ROWS = 50  # that differ, from which some can be held out
 _SMALLEST_FACTOR = 1 / 32
 _BETTER = 0.98  # times the error of the columns' own scales: less is lost again on more rows
 
@@ -48,22 +46,24 @@ def learn_mapped_kernel(
         )
     begin = time.perf_counter()
     quarter = np.inf if time_budget is None else 0.25 * time_budget
-    distinct = distinct_rows(source, target, weight, seed, n_jobs)
-    few = slice(0, _sample_size(source))
-    sample = source[distinct.rows[few]], distinct.target[few]
-    sample_weight = distinct.weight[few]
-    scales = learn_scales(kernel, *sample, sample_weight, n_jobs=n_jobs, deadline=begin + quarter)
+    related = learn_related(kernel, source, target, weight, seed, n_jobs, begin + quarter)
+    rows, values, row_weight = related.sample
     deadline = begin + 2.0 * quarter
-    found = learn_metric(kernel, *sample, scales, sample_weight, n_jobs, deadline)
+    found = learn_metric(kernel, rows, values, related.scales, row_weight, n_jobs, deadline)
     report = [
-        _scales_line(scales, len(sample[0])),
-        f"metric of {len(found.matrix)} directions from {min(len(sample[0]), METRIC_ROWS)} rows: "
+        scales_line(related, source.shape[1]),
+        f"metric of {len(found.matrix)} directions from {min(len(rows), METRIC_ROWS)} rows: "
         "leave-one-out errors " + ", ".join(f"{error:.4g}" for error in found.errors),
     ]
     unit = with_scale(kernel, 1.0)
-    if len(distinct.rows) < _FEWEST_ROWS:
-        return Choice(Mapped(unit, found.matrix), "auto", "auto", 1.0, report)
-    task = split(source, distinct, _TRIAL_ROWS)
+
+    def choice(matrix, ridge):
+        wide = Mapped(unit, related.widened(matrix, 0.0, source.shape[1]))
+        return Choice(wide, "auto", "auto", ridge, report)
+
+    if len(related.distinct.rows) < FEWEST_ROWS:
+        return choice(found.matrix, 1.0)
+    task = split(related.source, related.distinct, _TRIAL_ROWS)
     ridges = RIDGES if alpha is None else (alpha * float(task.weight.sum()),)
 
     def attempt(name, matrix):
@@ -81,7 +81,7 @@ def learn_mapped_kernel(
         other = attempt("directions", found.matrix)
         if other[0] < _BETTER * error:
             error, matrix, ridge = other
-    return Choice(Mapped(unit, matrix), "auto", "auto", ridge, report)
+    return choice(matrix, ridge)
 
 
 def _mapped(task: Task, matrix) -> Task:
@@ -111,6 +111,6 @@ def _try_factors(kernel, task, ridges: Sequence[float], seed, n_jobs, deadline):
 def mapped_bytes(source: RowSource) -> int:
     """Memory that `learn_mapped_kernel` takes: rows, kernel matrices, the metric."""
     n_rows, n_columns = source.shape
-    sample, trial = _sample_size(source), min(n_rows, _TRIAL_ROWS)
+    sample, trial = sample_size(source), min(n_rows, _TRIAL_ROWS)
     matrices = 8 * (8 * min(n_rows, METRIC_ROWS) ** 2 + 6 * n_columns**2)
     return 20 * n_columns * sample + 12 * n_columns * trial + matrices + 48 * n_rows

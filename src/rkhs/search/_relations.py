@@ -25,7 +25,7 @@ def unrelated_columns(rows, target, weight, categorical, n_jobs=None) -> np.ndar
     Parameters
     ----------
     rows : array of shape (rows, columns)
-        Columns about zero, in units of their spread; different rows in random order.
+        Different rows in random order.
     target : array of shape (rows, outputs)
     weight : array of shape (rows,)
     categorical : array of bool of shape (columns,)
@@ -51,18 +51,24 @@ def unrelated_columns(rows, target, weight, categorical, n_jobs=None) -> np.ndar
     size = weight.sum() ** 2 / np.square(weight).sum()  # rows of equal weight that tell as much
     if size < _FEWEST_ROWS or n_all > _MOST_COLUMNS:
         return np.zeros(n_columns, bool)
-    target = target - np.average(target, axis=0, weights=weight)
-    largest = np.abs(target).max(axis=0)
-    target = (target / np.where(largest > 0, largest, 1.0)).astype(rows.dtype)
+    middle = np.average(target, axis=0, weights=weight)
+    columns = np.hstack([_bounded(rows, np.median(rows, axis=0)), _bounded(target, middle)])
     n_tests = 4 * n_all
     bound = -ndtri(0.5 * _LEVEL / n_tests) / np.sqrt(size)
-    dependent = _largest_correlations(np.hstack([rows, target]), weight, n_jobs) > bound
+    dependent = _largest_correlations(columns, weight, n_jobs) > bound
     reached = np.append(categorical, np.ones(n_all - n_columns, bool))
     while True:
         further = reached | dependent[reached].any(axis=0)
         if (further == reached).all():
             return ~reached[:n_columns]
         reached = further
+
+
+def _bounded(columns, middle):
+    """Columns about their middle, at most one, in float32."""
+    columns = columns - middle
+    largest = np.abs(columns).max(axis=0)
+    return (columns / np.where(largest > 0, largest, 1.0)).astype(np.float32)
 
 
 def _largest_correlations(columns, weight, n_jobs):

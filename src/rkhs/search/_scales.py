@@ -9,7 +9,6 @@ import numpy as np
 from rkhs.compute import slices, tile_map
 from rkhs.kernels._base import StationaryKernel
 from rkhs.search._leave_one_out import LeaveOneOut
-from rkhs.search._relations import unrelated_columns
 
 STEPS, SAMPLES, SAMPLE_ROWS = 40, 2, 600  # of Adam, and the samples that a step averages over
 _EARLY_STEPS = 20  # which take half the rows: far from the end, rough slopes will do
@@ -22,7 +21,7 @@ _NEGLIGIBLE = 0.01  # of the metric, that columns without effect may make up tog
 _LITTLE = 0.05  # of the metric: a column that counts for less is judged by the error's slope
 _FEWER = 0.75  # times the columns, one trial after another
 _GAIN, _TIE = 0.99, 1.001  # times the error without columns that do harm, or nothing
-_LEARNT = 0.9  # of the variance: an error above which no column is left out
+LEARNT = 0.9  # of the variance: an error above which no column is left out
 _HOPELESS = 1.2  # times the error, after which still fewer columns are not tried
 _LOCAL_STEPS, _LAST_LOCAL_STEPS, _LOCAL_ROWS = 80, 40, 400  # the same among near rows
 _JUDGED = 3  # one in so many of them counts
@@ -42,15 +41,12 @@ class Scales(NamedTuple):
     contribution : array of shape (columns,)
         How much the kernel of two rows falls with their distance in each column (the root of
         the mean square); of columns that make no difference as well.
-    unrelated : array of bool of shape (columns,)
-        Columns that nothing joins to the target, and that were left out from the beginning.
     """
 
     length_scale: np.ndarray
     noise: float
     error: float
     contribution: np.ndarray
-    unrelated: np.ndarray
 
 
 def learn_scales(
@@ -64,17 +60,14 @@ def learn_scales(
 ) -> Scales:
     """A length scale for each column, by the gradient of the leave-one-out error.
 
-    Columns that no chain of dependent pairs joins to the target are left out from the beginning,
-    unless little is learnt without them or the error falls when they come back at the end: all
-    rows tell more of what is noise than samples do. Scales are learnt by Adam [kingma2015]_ on
-    their logarithms and that of the noise, with other rows at each step. Of many columns the
-    eighth that counts most then competes alone, as long as the error falls: among a thousand
-    columns of noise the first gradients find what matters, and no more. Then the columns that
-    count least, and those that the error's slopes say are worth least, are left out if the error
-    of the same rows is lower without them, the others' scales learnt on, and columns left out once
-    more: what a column of noise adds to distances is little, but there may be many. At last those
-    go that make no difference. The cost does not depend on the table's size, and is about linear
-    in its columns.
+    Scales are learnt by Adam [kingma2015]_ on their logarithms and that of the noise, with other
+    rows at each step. Of many columns the eighth that counts most then competes alone, as long as
+    the error falls: among a thousand columns of noise the first gradients find what matters, and
+    no more. Then the columns that count least, and those that the error's slopes say are worth
+    least, are left out if the error of the same rows is lower without them, the others' scales
+    learnt on, and columns left out once more: what a column of noise adds to distances is little,
+    but there may be many. At last those go that make no difference. The cost does not depend on
+    the table's size, and is about linear in its columns.
 
     Parameters
     ----------
@@ -104,20 +97,15 @@ def learn_scales(
     X = np.asarray(X, np.float64)
     weight = np.ones(len(X)) if weight is None else np.asarray(weight)
     categorical = np.zeros(X.shape[1], bool) if categorical is None else categorical
-    target = target - np.average(target, axis=0, weights=weight)
-    variance = float(np.average((target**2).sum(axis=1), weights=weight))
-    start = type(kernel)(length_scale="auto").resolve(X, weight, categorical).length_scale
+    target, variance = _centred(target, weight)
+    start = _plain_scales(kernel, X, weight, categorical)
     used = np.isfinite(start)
-    nothing = Scales(start, _NOISE, 1.0, np.zeros(X.shape[1]), np.zeros(X.shape[1], bool))
+    nothing = Scales(start, _NOISE, 1.0, np.zeros(X.shape[1]))
     if not (variance > 0 and used.any() and len(X) > 2):
         return nothing
     rows, unit, begin = _in_units(X, start, categorical, used)
-    unrelated = unrelated_columns(rows, target, weight, categorical[used], n_jobs)
     described = partial(_described, unit, used, kernel, X, weight, categorical)
-
-    def samples(columns, n_early=0, rows=rows):
-        data = rows[:, columns], target / np.sqrt(variance), weight, categorical[used][columns]
-        return _Samples(kernel, *data, SAMPLE_ROWS, n_jobs, n_early)
+    samples = _sampler(kernel, rows, target, weight, categorical[used], n_jobs)
 
     def with_fewer(parameters, slope):
         contribution = described(parameters)[1][used]
@@ -132,47 +120,29 @@ def learn_scales(
         trial[:-1][~columns], trial[-1] = np.inf, begin[-1]
         return trial
 
-    def learnt(trial):
-        """The columns that count, their scales, and the error."""
-        found, error, slope = trial, np.inf, np.zeros_like(trial)
-        while True:
-            parameters, lower, slopes = _learn(samples, trial, STEPS, deadline, _EARLY_STEPS)
-            if not lower < error:
-                break
-            found, error, slope = parameters, lower, slopes
-            count = int(np.isfinite(found[:-1]).sum())
-            if count <= _WIDE or time.perf_counter() > deadline:
-                break
-            count = max(_WIDE // 2, count // 8)
-            order = np.argsort(-described(found)[1][used], kind="stable")
-            trial = fewer(np.isin(np.arange(len(unit)), order[:count]))
-        if not np.isfinite(error):
-            return found, error
-        found = with_fewer(found, slope)
-        longer, lower, slope = _learn(samples, found, _LAST_STEPS, deadline)
-        if np.isfinite(lower) and time.perf_counter() < deadline:
-            found, error = with_fewer(longer, slope), lower
-        return found, error
-
-    if unrelated.all():  # what counts shows only in several columns at once
-        unrelated[:] = False
-    found, error = learnt(fewer(~unrelated))
-    if unrelated.any() and (
-        not error < _LEARNT or _do_good(samples, rows, found, error, begin, unrelated, deadline)
-    ):
-        with_them, lower = learnt(begin)
-        if lower < error or (np.isfinite(lower) and time.perf_counter() < deadline):
-            unrelated[:] = False
-            found, error = with_them, lower
+    trial, found, error, slope = begin, begin, np.inf, np.zeros_like(begin)
+    while True:
+        parameters, lower, slopes = _learn(samples, trial, STEPS, deadline, _EARLY_STEPS)
+        if not lower < error:
+            break
+        found, error, slope = parameters, lower, slopes
+        count = int(np.isfinite(found[:-1]).sum())
+        if count <= _WIDE or time.perf_counter() > deadline:
+            break
+        count = max(_WIDE // 2, count // 8)
+        order = np.argsort(-described(found)[1][used], kind="stable")
+        trial = fewer(np.isin(np.arange(len(unit)), order[:count]))
     if not np.isfinite(error):
         return nothing
+    found = with_fewer(found, slope)
+    longer, lower, slope = _learn(samples, found, _LAST_STEPS, deadline)
+    if np.isfinite(lower) and time.perf_counter() < deadline:
+        found, error = with_fewer(longer, slope), lower
     scales, contribution = described(found)
     idle = _negligible(contribution[used])
     if _are_idle(samples, found, idle, deadline):
         scales[np.flatnonzero(used)[idle]] = np.inf
-    left_out = np.zeros(X.shape[1], bool)
-    left_out[used] = unrelated
-    return Scales(scales, float(np.exp(found[-1])), error, contribution, left_out)
+    return Scales(scales, float(np.exp(found[-1])), error, contribution)
 
 
 def refine_scales(
@@ -226,6 +196,27 @@ def refine_scales(
     return scales
 
 
+def _centred(target, weight):
+    """The target about its mean in deviations, and its variance."""
+    target = target - np.average(target, axis=0, weights=weight)
+    variance = float(np.average((target**2).sum(axis=1), weights=weight))
+    return target / np.sqrt(variance or 1.0), variance
+
+
+def _plain_scales(kernel, X, weight, categorical):
+    return type(kernel)(length_scale="auto").resolve(X, weight, categorical).length_scale
+
+
+def _sampler(kernel, rows, target, weight, categorical, n_jobs):
+    """What makes samples of some of the columns."""
+
+    def samples(columns, n_early=0):
+        data = rows[:, columns], target, weight, categorical[columns]
+        return _Samples(kernel, *data, SAMPLE_ROWS, n_jobs, n_early)
+
+    return samples
+
+
 def _in_units(X, start, categorical, used):
     """Used columns in units of the first scales, float32; these; and parameters to start from."""
     shift = np.where(categorical, 0.0, np.median(X, axis=0))[used]
@@ -254,7 +245,7 @@ def _with_fewer(samples, parameters, values, deadline):
         return found
     losses, start = samples(used[:-1]), parameters[used]
     here, lowest = start, losses.error(start, start)
-    if not lowest < _LEARNT:
+    if not lowest < LEARNT:
         return found
     for value in values:
         order = np.argsort(-value[used[:-1]], kind="stable")
@@ -274,19 +265,43 @@ def _with_fewer(samples, parameters, values, deadline):
     return found
 
 
-def _do_good(samples, rows, parameters, error, begin, columns, deadline):
-    """Whether the error falls if columns that were left out come back.
+def do_good(
+    kernel: StationaryKernel,
+    X,
+    target,
+    weight,
+    categorical,
+    found: Scales,
+    columns,
+    n_jobs=None,
+    deadline: float = np.inf,
+) -> bool:
+    """Whether the error falls by more than chance if some columns come to those of `found`.
 
     More scales fit any rows better: the columns must do better than themselves in another order.
+    They have infinite scales in `found`; the other arguments are those of `learn_scales`.
     """
-    trial = parameters.copy()
-    trial[:-1][columns] = begin[:-1][columns]
-    _, with_them, _ = _learn(samples, trial, _LAST_STEPS, deadline)
-    if not with_them < _GAIN * error:
+    if time.perf_counter() > deadline:
         return False
-    shuffled = rows.copy()
-    shuffled[:, columns] = np.roll(rows[:, columns], len(rows) // 2, axis=0)
-    _, by_chance, _ = _learn(partial(samples, rows=shuffled), trial, _LAST_STEPS, deadline)
+    X = np.asarray(X, np.float64)
+    target, _ = _centred(target, weight)
+    start = np.where(columns, _plain_scales(kernel, X, weight, categorical), found.length_scale)
+    used = np.isfinite(start)
+    if not used[columns].any():
+        return False
+    rows, _, begin = _in_units(X, start, categorical, used)
+    begin[-1] = np.log(found.noise)
+
+    def error(rows):
+        samples = _sampler(kernel, rows, target, weight, categorical[used], n_jobs)
+        return _learn(samples, begin, _LAST_STEPS, deadline)[1]
+
+    with_them = error(rows)
+    if not with_them < _GAIN * found.error:
+        return False
+    back = columns[used]
+    rows[:, back] = np.roll(rows[:, back], len(rows) // 2, axis=0)
+    by_chance = error(rows)
     return with_them < _GAIN * by_chance and time.perf_counter() < deadline
 
 

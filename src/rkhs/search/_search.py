@@ -13,9 +13,9 @@ from rkhs.features._base import sample_rows
 from rkhs.kernels import Gaussian, Laplacian, Matern
 from rkhs.kernels._base import StationaryKernel
 from rkhs.losses import Loss, Softmax, SquaredError
+from rkhs.search._related import FEWEST_ROWS, learn_related, sample_size, scales_line
 from rkhs.search._relations import relations_bytes
-from rkhs.search._sample import distinct_rows
-from rkhs.search._scales import SAMPLE_ROWS, SAMPLES, STEPS, Scales, learn_scales, refine_scales
+from rkhs.search._scales import SAMPLE_ROWS, SAMPLES, refine_scales
 from rkhs.search._tuning import (
     LANCZOS_STEPS,
     RIDGES,
@@ -34,10 +34,8 @@ from rkhs.solvers import ConjugateGradient, EigenPro, NewtonCG, Solver
 
 _SMALLEST_FACTOR = 1 / 32  # of all length scales: more rows bear shorter ones
 _LOWER = (1.0, 0.3, 0.1, 0.03)  # of the ridge of the squared error, for other losses
-_SAMPLED = 10**7  # numbers that scales are learnt from
 _TRIAL_ROWS, _MOST_TRIAL_ROWS, _TRIAL_TARGETS = 20_000, 100_000, 400_000
 _TRIAL_GRIDS, _FEWEST_GRIDS = 128, 64
-_FEWEST_ROWS = 50  # that differ
 _GRIDS = 512
 _TRIAL_CENTERS, _CENTERS, _FEWEST_CENTERS = 500, 1000, 200
 _SCARCE, _MORE = 0.875, 2  # times the error of half as many; so many times as many then
@@ -82,6 +80,8 @@ class Choice:
         To minimise instead of the one that was asked for.
     max_epochs : int or None
         Of the solver, if it takes fewer than it would.
+    columns : array of int or None
+        Of the table, that kernel and features are for; None means all.
     """
 
     kernel: StationaryKernel
@@ -91,6 +91,7 @@ class Choice:
     report: list[str] = field(default_factory=list)
     loss: Loss | None = None
     max_epochs: int | None = None
+    columns: np.ndarray | None = None
 
 
 def search(
@@ -112,20 +113,13 @@ def search(
     """
     begin = time.perf_counter()
     quarter = np.inf if time_budget is None else 0.25 * time_budget
-    distinct = distinct_rows(source, target, weight, seed, n_jobs)
-    if len(distinct.rows) < _FEWEST_ROWS:
-        return unsearched(source, weight, seed, "too few different rows for a search")
-    few = slice(0, _sample_size(source))
-    scales = learn_scales(
-        Laplacian(),
-        source[distinct.rows[few]],
-        distinct.target[few],
-        distinct.weight[few],
-        source.categorical,
-        n_jobs,
-        begin + quarter,
+    n_columns = source.shape[1]
+    columns, source, distinct, scales = related = learn_related(
+        Laplacian(), source, target, weight, seed, n_jobs, begin + quarter
     )
-    report = [_scales_line(scales, len(distinct.rows[few]))]
+    if len(distinct.rows) < FEWEST_ROWS:
+        return unsearched(source, weight, seed, "too few different rows for a search")
+    report = [scales_line(related, n_columns)]
     task = split(source, distinct, _trial_size(source, target.shape[1]))
     n_rows = len(distinct.rows)
     found, smooth = _best_parts(
@@ -136,7 +130,8 @@ def search(
         left = np.inf if time_budget is None else begin + time_budget - time.perf_counter()
         if whole is not None and whole.seconds < left and whole.error < _WORTH * found.error:
             instead = _squared(loss, offset, whole.predicted, task, report)
-            return Choice(whole.kernel, None, EigenPro(), 0.0, report, instead, whole.n_epochs)
+            epochs = whole.n_epochs
+            return Choice(whole.kernel, None, EigenPro(), 0.0, report, instead, epochs, columns)
     n_grids = _grid_count(found.best_kernel, source, task, memory, n_jobs)
     n_centers = _center_count(source, task, memory, smooth is not None and smooth.scarce)
     known = sum(part.predicted for part in (found, smooth) if part is not None)
@@ -158,7 +153,7 @@ def search(
     # Rows that differ, whatever their order and repetitions.
     centers = Nystrom(n_centers, centers=source.floats(distinct.rows[:n_centers]))
     features = _representation(found, smooth, n_grids, centers)
-    return Choice(kernel, features, solver, ridge, report, instead)
+    return Choice(kernel, features, solver, ridge, report, instead, columns=columns)
 
 
 def _best_parts(source, task, n_rows, scales, report, deadline, seed, memory, n_jobs):
@@ -174,7 +169,7 @@ def _best_parts(source, task, n_rows, scales, report, deadline, seed, memory, n_
     _try_binning(best, rest, seed, n_jobs, first=1.0 if smooth is None else 0.5)
     if not best.late:
         # A sample of all rows knows little of details: those that are near each other tell more.
-        half = _half_way(learnt, task, source.categorical, scales.unrelated)
+        half = _half_way(learnt, task, source.categorical)
         start = scaled(half, best.factor)
         near = slice(0, _near_size(source))
         rows = task.source[near], rest.target[near], task.weight[near]
@@ -189,20 +184,17 @@ def _best_parts(source, task, n_rows, scales, report, deadline, seed, memory, n_
     return best, smooth
 
 
-def _half_way(learnt, task, categorical, unrelated) -> Laplacian:
+def _half_way(learnt, task, categorical) -> Laplacian:
     """Between learnt length scales and those from the columns' deviations."""
     few = slice(0, _PLAIN_ROWS)
-    rows = task.source[few][:, ~unrelated]
-    plain = np.full(len(unrelated), np.inf)
-    found = Laplacian("auto").resolve(rows, task.weight[few], categorical[~unrelated])
-    plain[~unrelated] = found.length_scale
+    plain = Laplacian("auto").resolve(task.source[few], task.weight[few], categorical).length_scale
     return Laplacian(np.sqrt(np.minimum(learnt.length_scale, _LONGEST * plain) * plain))
 
 
 def _try_whole(source, task, scales, report, deadline, seed, memory, n_jobs):
     """The kernel's whole space, in the best of some metrics; None without any, or time."""
     varies = np.ptp(task.source[slice(None)], axis=0) > 0
-    numbers = ~source.categorical & np.isfinite(source.units) & varies & ~scales.unrelated
+    numbers = ~source.categorical & np.isfinite(source.units) & varies
     metrics = {
         "learnt length scales": np.where(source.categorical, np.inf, scales.length_scale),
         "the columns' own units": np.where(numbers, 1.0 / source.units, np.inf),
@@ -311,31 +303,22 @@ def learn_kernel(
     """
     begin = time.perf_counter()
     half = np.inf if time_budget is None else 0.5 * time_budget
-    distinct = distinct_rows(source, target, weight, seed, n_jobs)
-    few = slice(0, _sample_size(source))
-    scales = learn_scales(
-        kernel,
-        source[distinct.rows[few]],
-        distinct.target[few],
-        distinct.weight[few],
-        source.categorical,
-        n_jobs,
-        begin + half,
-    )
-    kernel = with_scale(kernel, scales.length_scale)
-    report = [_scales_line(scales, len(distinct.rows[few]))]
-    found = _Best(kernel, report, begin + half)
-    if len(distinct.rows) < _FEWEST_ROWS:
-        return Choice(kernel, "auto", "auto", found.ridge, report)
-    task = split(source, distinct, _trial_size(source, target.shape[1]))
+    related = learn_related(kernel, source, target, weight, seed, n_jobs, begin + half)
+    scale = related.widened(related.scales.length_scale, np.inf, source.shape[1])
+    report = [scales_line(related, source.shape[1])]
+    found = _Best(with_scale(kernel, related.scales.length_scale), report, begin + half)
+    if len(related.distinct.rows) < FEWEST_ROWS:
+        return Choice(with_scale(kernel, scale), "auto", "auto", found.ridge, report)
+    task = split(related.source, related.distinct, _trial_size(source, target.shape[1]))
     ridges = RIDGES if alpha is None else (alpha * float(task.weight.sum()),)
     if kernel.has_grids:
         _try_binning(found, task, seed, n_jobs, ridges)
         if alpha is None:
-            _foresee(found, task, len(distinct.rows), seed, n_jobs, ridges)
+            _foresee(found, task, len(related.distinct.rows), seed, n_jobs, ridges)
     else:
         _try_factors(found, partial(_attempt_centers, found, task, seed, n_jobs, ridges))
-    return Choice(scaled(kernel, found.factor), "auto", "auto", found.ridge, report)
+    kernel = with_scale(kernel, found.factor * scale)
+    return Choice(kernel, "auto", "auto", found.ridge, report)
 
 
 @dataclass
@@ -508,7 +491,7 @@ def unsearched(source: RowSource, weight, seed: int, reason: str) -> Choice:
 def search_bytes(source: RowSource, n_outputs: int = 1) -> int:
     """Memory that a search takes: rows to learn from, kernel matrices, bins of the trials."""
     n_rows, n_columns = source.shape
-    sample = 30 * n_columns * max(_sample_size(source), 2 * _near_size(source))
+    sample = 30 * n_columns * max(sample_size(source), 2 * _near_size(source))
     matrices = 30 * SAMPLES * min(n_rows, SAMPLE_ROWS) ** 2
     numbers = _TRIAL_GRIDS + 2 * n_columns + 2 * LANCZOS_STEPS * n_outputs
     trial = 4 * min(n_rows, _trial_size(source, n_outputs)) * numbers
@@ -522,20 +505,5 @@ def _trial_size(source, n_outputs):
     return int(np.clip(len(source) // 4, _TRIAL_ROWS, most))
 
 
-def _sample_size(source):
-    most = max(SAMPLE_ROWS, _SAMPLED // source.shape[1])
-    return min(len(source), STEPS * SAMPLES * SAMPLE_ROWS, most)
-
-
 def _near_size(source):
     return min(len(source), int(np.clip(_NEAR_NUMBERS // source.shape[1], *_NEAR_ROWS)))
-
-
-def _scales_line(scales: Scales, n_rows: int) -> str:
-    used = np.isfinite(scales.length_scale).sum()
-    noise = np.count_nonzero(scales.unrelated)
-    return (
-        f"length scales of {used} of {len(scales.length_scale)} columns from {n_rows} rows"
-        + (f" ({noise} are unrelated to the target)" if noise else "")
-        + f": leave-one-out error {scales.error:.4g} of the variance"
-    )

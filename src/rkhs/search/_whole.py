@@ -14,7 +14,7 @@ from rkhs.problem import Problem
 from rkhs.search._tuning import Task, first_rows
 from rkhs.solvers import EigenPro
 
-_COLUMNS = 64  # of numbers, from which distances of rows say more than cells of a grid
+_COLUMNS = 48  # of numbers, from which distances of rows say more than cells of a grid
 _WORK = 4 * 10**12  # rows squared times columns: a minute an epoch or so
 _FIRST_ROWS, _ROWS = 5000, 15_000  # that metrics are compared on, and the best is tried on
 _FIRST_EPOCHS = 2
