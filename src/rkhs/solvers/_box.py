@@ -59,11 +59,10 @@ def minimise(gram, linear, lower, upper, epsilon, tol):
             pulls.append(-(sign * slope + epsilon) + barrier / part - barrier / rest)
         stiffness = 1.0 / sum(1.0 / bend for bend in bends)
         wish = sum(s * pull / bend for s, pull, bend in zip(signs, pulls, bends, strict=True))
-        move, product_move = _solve(gram, stiffness, wish)
+        move = _solve(gram, stiffness, wish)
         size = 1.0
         moves = []
-        for i, sign in enumerate(signs):
-            d = (pulls[i] - sign * product_move) / bends[i]
+        for i, d in enumerate(_parted(gram, move, signs, pulls, bends)):
             d_low = (barrier - low[i] * d) / x[i] - low[i]
             d_high = (barrier + high[i] * d) / slack[i] - high[i]
             moves.append((d, d_low, d_high))
@@ -82,16 +81,28 @@ def minimise(gram, linear, lower, upper, epsilon, tol):
 
 
 def _solve(gram, stiffness, wish):
-    """The move with (E + G) move = E wish, and G times it."""
+    """The move with (E + G) move = E wish."""
     system = gram.copy()
     jitter = 0.0
     while True:
         system[np.diag_indices_from(system)] = np.diagonal(gram) * (1.0 + jitter) + stiffness
         try:
-            move = cho_solve(cho_factor(system, lower=True), stiffness * wish)
-            return move, gram @ move
+            return cho_solve(cho_factor(system, lower=True), stiffness * wish)
         except LinAlgError:
             jitter = max(10.0 * jitter, 1e-15)
+
+
+def _parted(gram, move, signs, pulls, bends):
+    """The move's parts: of two, the stiffer one by its own condition, the other by what is left.
+
+    Divided by a small bend, the rounding of the product would be all there is.
+    """
+    if len(signs) == 1:
+        return [move]
+    product_move = gram @ move
+    own = [(p - s * product_move) / b for s, p, b in zip(signs, pulls, bends, strict=True)]
+    first = bends[0] > bends[1]
+    return [np.where(first, own[0], move + own[1]), np.where(first, own[0] - move, own[1])]
 
 
 def _longest(value, change):
