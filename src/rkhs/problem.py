@@ -103,7 +103,8 @@ class Problem:
     def starting_coef(self) -> np.ndarray:
         """Zero, or the coefficients to start from, in float64."""
         if self.start is None:
-            return np.zeros(self.coef_shape)
+            # Not `zeros`: pages that several threads touch first keep them waiting for each other.
+            return np.full(self.coef_shape, 0.0)
         return np.array(self.start, dtype=np.float64)
 
     def evaluate(self, coef) -> np.ndarray:

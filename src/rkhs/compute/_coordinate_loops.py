@@ -181,7 +181,7 @@ def _minimise_bins(g, part, starts, value, coef, curvature, penalty, rooms):
 
 
 @_fast
-def support_moment(team, numbers, starts, value, places, bend, n_old, edges, lists, out):
+def support_moment(team, numbers, starts, value, grids, places, bend, n_old, edges, lists, out):
     """Z.T diag(bend) Z on a support, together with others: its lower triangle.
 
     By turns, the stages are the lists of a run of rows' places in the support, and the
@@ -190,6 +190,7 @@ def support_moment(team, numbers, starts, value, places, bend, n_old, edges, lis
     Parameters
     ----------
     team : number of this thread, that of all, and counters of what was claimed and done: zeros
+    grids : those with bins in the support
     places : where each bin stands in the support, -1 for the others; from `n_old` on, places
         grow with the number of the bin, and rows before are known already
     lists : room for the places of some rows before `n_old`, and for the others
@@ -197,7 +198,7 @@ def support_moment(team, numbers, starts, value, places, bend, n_old, edges, lis
     thread, _, claims, done = team
     addresses, wide, bounds = numbers
     old, new, n_olds, n_news = lists
-    n_parts, n_grids = claims.shape[1], starts.shape[0] - 1
+    n_parts = claims.shape[1]
     stage = 0
     for piece in range(bounds.shape[0] - 1):
         for begin in range(bounds[piece], bounds[piece + 1], old.shape[0]):
@@ -211,7 +212,7 @@ def support_moment(team, numbers, starts, value, places, bend, n_old, edges, lis
                 n_olds[rows] = 0
                 n_news[rows] = 0
                 here = old[rows], new[rows], n_olds[rows], n_news[rows]
-                for g in range(n_grids):
+                for g in grids:
                     ends = places[starts[g] : starts[g + 1]]
                     if wide[piece, g]:
                         bins = numbers32(addresses[piece, g], skipped + length)[skipped:]
@@ -230,8 +231,10 @@ def support_moment(team, numbers, starts, value, places, bend, n_old, edges, lis
                     h = value * value * bend[begin + i]
                     for x in range(n_news[i]):
                         a = new[i, x]
-                        if a < edges[part] or a >= edges[part + 1]:
+                        if a < edges[part]:
                             continue
+                        if a >= edges[part + 1]:
+                            break
                         row = out[a]
                         for y in range(n_olds[i]):
                             row[old[i, y]] += h

@@ -27,11 +27,12 @@ class LogLoss(Loss):
         return np.maximum(-margin, 0.0) + np.log1p(np.exp(-np.abs(margin)))
 
     def derivative(self, f, t):
-        return -t * expit(-t * f)
+        with np.errstate(over="ignore"):  # where it is zero
+            return -t / (1.0 + np.exp(t * f))
 
     def second_derivative(self, f, t):
-        p = expit(f)
-        return p * (1.0 - p)
+        e = np.exp(-np.abs(f))
+        return e / np.square(1.0 + e)
 
     def _positive_probability(self, f):
         return expit(f)

@@ -259,9 +259,9 @@ class BinnedOperator(Operator):
         fill(self._scratch, W, self.n_jobs)
         return self._scratch
 
-    def squared_column_sums(self, weight: np.ndarray) -> np.ndarray:
+    def squared_column_sums(self, weight: np.ndarray, out=None) -> np.ndarray:
         """The diagonal of Z.T @ diag(weight) @ Z, one column for each column of weights."""
-        return self.rmatmat(weight * self._value)
+        return self.rmatmat(weight * self._value, out)
 
     def take(self, index):
         """The given rows as a CSR matrix."""

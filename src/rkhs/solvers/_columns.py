@@ -13,7 +13,7 @@ _PIECE_ROWS = 32_768  # at least, so that a piece is worth a call of Python's
 _PIECES = 4  # at most, for kept rows
 _GRID_PIECE_ROWS = 2048  # the same for whole epochs in compiled code
 _GRID_PIECES = 8
-_LISTED_ROWS = 4096  # at once, of places in a support
+_LISTED_ROWS = 1024  # at once, of places in a support: lists stay in cache
 _PLACE = np.int16  # supports are small: `_support` sees to it
 _WIDTH = 64  # of a block of dense columns
 _SMALLEST = 1e-30  # curvature of a column of zeros
@@ -92,11 +92,13 @@ class Grids(Columns):
         self.order, chunks = operator.hold()
         # Each piece has sums over all bins of a grid: few pieces where there are many bins.
         least = max(_GRID_PIECE_ROWS, 4 * operator.shape[1] // self.n_fixed)
-        self.pieces, self._bins = _cut(chunks, _piece_size(len(weight), least, _GRID_PIECES))
-        self._numbers = _addresses(self.pieces, self._bins)
+        self._chunks = chunks  # in memory as long as their addresses are used
+        size = _piece_size(len(weight), least, _GRID_PIECES)
+        self.pieces, self._numbers = _addresses(chunks, size)
         self._rooms = np.empty(0)
         self._shares = operator.squared_column_sums(weight[:, None])
-        self.curvature = np.maximum(bend * self._shares, _SMALLEST)
+        self.curvature = bend * self._shares
+        np.maximum(self.curvature, _SMALLEST, out=self.curvature)
 
     def sweep(self, blocks, slope, bend, shift, coef, curvature, alpha, sparse, n_jobs):
         """Minimise a quadratic of all rows and its penalty, one block after the other.
@@ -149,23 +151,29 @@ class Grids(Columns):
         out = np.zeros((size, size))
         if known is not None:
             out[:n_old, :n_old] = known
-        # Runs of rows, so long that all of them have the same share of the triangle.
         n_parts = core_count(n_jobs)
-        areas = n_old**2 + np.arange(n_parts + 1) / n_parts * (size**2 - n_old**2)
-        edges = np.sqrt(areas).round().astype(np.int64)
+        edges = self._even_edges(support, n_old, n_parts)
         n_rows = min(_LISTED_ROWS, max(piece.stop - piece.start for piece in self.pieces))
         old, new = np.empty((2, n_rows, self.n_fixed), _PLACE)
         lists = old, new, *np.empty((2, n_rows), np.int64)
         n_runs = sum(-(-(piece.stop - piece.start) // n_rows) for piece in self.pieces)
         claims, done = _counters(2 * n_runs, n_parts)
         matrix = self._numbers, self._starts, self._value
-        support = places, bend, n_old, edges, lists, out
+        grids = np.unique(np.searchsorted(self._starts, support, side="right") - 1)
+        support = grids, places, bend, n_old, edges, lists, out
         together(
             lambda *who: _coordinate_loops.support_moment((*who, claims, done), *matrix, *support),
             n_jobs,
         )
         out[:, n_old:] += np.tril(out, -1)[n_old:].T
         return out
+
+    def _even_edges(self, support, n_old, n_parts):
+        """Runs of coordinates from `n_old` on whose products with those before are as many."""
+        shares = self._shares[support, 0]
+        work = np.cumsum((shares * np.cumsum(shares))[n_old:])
+        inner = np.searchsorted(work, work[-1] * np.arange(1, n_parts) / n_parts)
+        return np.array([n_old, *(n_old + inner), len(support)], np.int64)
 
 
 class RandomBins(Columns):
@@ -337,12 +345,19 @@ def _cut(chunks, size):
     return pieces, bins
 
 
-def _addresses(pieces, bins):
-    """Where the bin numbers of each piece and grid are, whether they have four bytes, and
-    where pieces begin."""
-    addresses = np.array([[grid.ctypes.data for grid in grids] for grids in bins], np.int64)
-    wide = np.array([[grid.itemsize == 4 for grid in grids] for grids in bins])
-    return addresses, wide, np.array([0, *(piece.stop for piece in pieces)], np.int64)
+def _addresses(chunks, size):
+    """Pieces of at most `size` rows; and for compiled code where the bin numbers of each piece and
+    grid are, whether they have four bytes, and where pieces begin."""
+    pieces, addresses, wide = [], [], []
+    for rows, grids in chunks:
+        first = np.array([grid.ctypes.data for grid in grids], np.int64)
+        width = np.array([grid.itemsize for grid in grids])
+        for part in slices(rows.stop - rows.start, size):
+            pieces.append(slice(rows.start + part.start, rows.start + part.stop))
+            addresses.append(first + part.start * width)
+            wide.append(width == 4)
+    bounds = np.array([0, *(piece.stop for piece in pieces)], np.int64)
+    return pieces, (np.array(addresses), np.array(wide), bounds)
 
 
 def _counters(n_stages, n_units):

@@ -29,7 +29,7 @@ class _CoordinateState(State):
     target: np.ndarray = field(default_factory=lambda: np.empty(0))
     weight: np.ndarray = field(default_factory=lambda: np.empty(0))
     curvature: np.ndarray = field(default_factory=lambda: np.empty(0))
-    last: np.ndarray = field(default_factory=lambda: np.empty(0))  # coefficients before an epoch
+    last: np.ndarray = field(default_factory=lambda: np.empty(0))  # room for such coefficients
     violations: np.ndarray = field(default_factory=lambda: np.empty(0))  # block by block
     blocks: list = field(default_factory=list)  # of this round
     moment: tuple = (np.empty(0, np.intp), None)  # of some columns of Z, and which
@@ -241,7 +241,10 @@ def _expand(problem, state):
         state.bends = state.weight[:, None]
         return
     state.bends = trusted_bends(problem, state)
-    state.curvature = problem.operator.squared_column_sums(table_order(state, state.bends))
+    bends = table_order(state, state.bends)
+    # Memory that is new to the system costs as much as the sums.
+    out = state.curvature if state.curvature.shape[1] == bends.shape[1] else None
+    state.curvature = problem.operator.squared_column_sums(bends, out)
     np.maximum(state.curvature, state.columns.least, out=state.curvature)
 
 

@@ -12,7 +12,7 @@ _COPIES = 5  # of that matrix, while it is worked on
 _PRODUCTS = 64  # with the operator that the matrix may cost
 _TRIALS = 4  # step sizes
 _SIZES = (1.0, 0.3, 0.1, 0.03)
-_INNER = 15  # iterations of conjugate gradients
+_INNER = 25  # iterations of conjugate gradients
 _INNER_PRECISION = 1e-4
 _PRECISION = 0.1  # of the minimisation on a support, in terms of the violations elsewhere
 _SWEEPS = 3
@@ -54,9 +54,9 @@ def _room(problem):
 
 
 def _direct(problem, state, supports, tolerance):
-    """Minimise the second-order expansion on the support of each output."""
+    """Minimise the second-order expansion on the support of each output, in place."""
     columns, coef = state.columns, state.coef
-    slopes = problem.adjoint(table_order(state, state.slopes))
+    slopes = problem.operator.rmatmat(table_order(state, state.slopes), state.last)
     second = None if problem.loss.quadratic else second_derivatives(problem, state)
     delta = np.zeros_like(coef)
     precision = max(0.3 * tolerance, _PRECISION * state.largest)
@@ -71,13 +71,14 @@ def _direct(problem, state, supports, tolerance):
         delta[support, c] = _minimised(moment, slopes[support, c], w, problem.alpha, precision) - w
     along = columns.responses(delta, problem.n_jobs)
     used, size = np.unique(np.concatenate(supports)), 1.0
-    new = coef.copy()
+    before = coef[used]
     for _ in range(_TRIALS):
-        new[used] = coef[used] + size * delta[used]
+        coef[used] = before + size * delta[used]
         f = state.f + size * along
-        if objective_at(problem, state, new, f) < state.objective:
-            return new, f
+        if objective_at(problem, state, coef, f) < state.objective:
+            return coef, f
         size *= 0.25
+    coef[used] = before
     return None
 
 
