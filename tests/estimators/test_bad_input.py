@@ -161,3 +161,31 @@ def test_huge_targets_are_fitted_or_refused():
     model = KernelRegressor(alpha=1e-6).fit(X, 1e150 * Y)
     expected = KernelRegressor(alpha=1e-6).fit(X, Y).predict(X)
     np.testing.assert_allclose(model.predict(X) / 1e150, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-40, 1e38])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"features": "nystrom"},
+        {"kernel": "laplacian", "features": "random_binning"},
+        {"solver": "cdsg"},
+    ],
+    ids=["centres", "grids", "stream"],
+)
+def test_targets_beyond_single_precision_are_refused(scale, settings):
+    with pytest.raises(ValueError, match=r"largest target.*Multiply the targets"):
+        KernelRegressor(**settings).fit(X, scale * Y)
+    if "solver" in settings:
+        with pytest.raises(ValueError, match="largest target"):
+            KernelRegressor(**settings).partial_fit(X, scale * Y)
+        model = KernelRegressor(**settings).partial_fit(X, Y)
+        with pytest.raises(ValueError, match="largest target"):
+            model.partial_fit(X, scale * Y)
+
+
+@pytest.mark.parametrize("scale", [1e-40, 1e38])
+def test_a_search_refuses_targets_beyond_single_precision(scale):
+    rows = np.random.default_rng(0).normal(size=(1200, 2))
+    with pytest.raises(ValueError, match="largest target"):
+        KernelRegressor().fit(rows, scale * rows[:, 0])

@@ -9,7 +9,7 @@ from rkhs.data._categories import (
 )
 from rkhs.data._parquet import map_parquet
 from rkhs.data._preparation import Preparation, PreparedRows
-from rkhs.data._rows import RowSource, refuse_huge, row_keys, stack
+from rkhs.data._rows import RowSource, refuse_extreme, refuse_huge, row_keys, stack
 
 __all__ = [
     "Preparation",
@@ -20,6 +20,7 @@ __all__ = [
     "extends",
     "learn_categories",
     "map_parquet",
+    "refuse_extreme",
     "refuse_huge",
     "refuse_text",
     "row_keys",

@@ -12,6 +12,7 @@ _BLOCK = 65_536
 _GATHERED = 8192  # rows at a time
 _NUMBERS = 2**20  # that a thread makes keys of at a time
 _LARGEST = 1e152  # whose square, and sums of such, are finite
+_SMALLEST_TARGET, _LARGEST_TARGET = 1e-30, 1e18  # in single precision
 
 
 class RowSource:
@@ -173,4 +174,16 @@ def refuse_huge(X) -> None:
             raise ValueError(
                 f"Column {int(found)} has values as large as {largest:.3g}, and beyond "
                 f"{_LARGEST:g} squares overflow. Divide that column by a constant first."
+            )
+
+
+def refuse_extreme(target) -> None:
+    """Say that squares of targets would leave the range of single precision."""
+    for column in target.T:
+        largest = float(np.abs(column).max())
+        if largest and not _SMALLEST_TARGET <= largest <= _LARGEST_TARGET:
+            raise ValueError(
+                f"The largest target is {largest:.3g}, and beyond {_SMALLEST_TARGET:g} to "
+                f"{_LARGEST_TARGET:g} squares leave the range of float32. Multiply the targets by "
+                'a constant first, or use solver="exact".'
             )

@@ -16,6 +16,7 @@ from rkhs.data import (
     encode_categories,
     extends,
     learn_categories,
+    refuse_extreme,
     refuse_huge,
     refuse_text,
     row_keys,
@@ -204,10 +205,12 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         found = self._search(X, target, weight, loss, seed, memory)
         if found is not None and found.loss is not None:
             loss = found.loss
+        kernel, features, solver, alpha, dtype = self._setting(weight, loss, memory, seed, found)
+        if dtype == np.float32:
+            refuse_extreme(target)
         all_weight = weight
         if self.offset_ is not None:
             target = target - self.offset_
-        kernel, features, solver, alpha, dtype = self._setting(weight, loss, memory, seed, found)
         seen = [(table, y, sample_weight)] if grows(self) else []
         train, held_out = self._split(RowSource(X), weight, seed)
         source = self._rows(X, train)
@@ -276,9 +279,11 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             if loss.quadratic:  # several targets have the same say, whatever their units
                 unit = np.sqrt(np.average(centred**2, axis=0, weights=weight))
                 centred = centred / np.where(unit > 0, unit, 1.0)
-        needed = search_bytes(source, target.shape[1]) if _raw.is_searched(source) else 0
-        if needed > memory:
-            self._refuse_memory(needed, memory)
+        if _raw.is_searched(source):
+            refuse_extreme(target)
+            needed = search_bytes(source, target.shape[1])
+            if needed > memory:
+                self._refuse_memory(needed, memory)
         found = _raw.find(
             source, centred, weight, loss, mean, seed, memory, self.n_jobs, self.time_budget
         )
@@ -384,6 +389,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             )
             stream = Stream(problem, dtype, solver, solver.init(problem))
             self.history_: list[dict] = []
+        if stream.dtype == np.float32:
+            refuse_extreme(target)
         problem = stream.problem.with_rows(source, target, weight, stream.dtype)
         state = stream.solver.absorb(problem, replace(stream.state, loss_sum=0.0, loss_rows=0))
         if self.alpha == "auto":
