@@ -499,6 +499,19 @@ def test_preparation_that_would_divide_by_nothing_is_refused(spread, path):
         rkhs.load(path)
 
 
+@pytest.mark.parametrize("columns", [[0, 5], [-1, 0], [], [[0, 1]], [0.0, 1.0], [0, 1, 2]])
+def test_columns_that_the_table_or_the_function_does_not_have_are_refused(columns, path):
+    table = np.random.default_rng(0).normal(size=(1200, 5))
+    model = KernelRegressor(random_state=0).fit(table, np.sin(table[:, 1]) + table[:, 3])
+    assert model.columns_.tolist() == [1, 3]
+    rkhs.save(model, path)
+    np.testing.assert_array_equal(rkhs.load(path).predict(table), model.predict(table))
+    model.columns_ = np.array(columns)
+    rkhs.save(model, path)
+    with refused(path, "shapes"):
+        rkhs.load(path)
+
+
 def stream_of(header):
     return next(o["params"] for o in header["objects"] if o["class"] == "Stream")
 
