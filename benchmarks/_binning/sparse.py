@@ -21,7 +21,7 @@ from _binning.common import (
 
 RIDGE = 0.1  # alpha times the number of rows
 EPOCHS = 100
-L1_SETS = ["ijcnn1", "cod_rna_train", "covtype"]
+L1_SETS = ["ijcnn1", "cod_rna_train", "covtype", "susy_30k"]  # the paper's, SUSY of 24,000 rows
 L1_SIZES = {"random binning": 256, "random Fourier": 1024}
 L1_ALPHA = 1e-4
 L1_PATH = [1e-3, 3e-4, 1e-4, 3e-5, 1e-5]

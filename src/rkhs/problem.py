@@ -4,8 +4,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from scipy.linalg import eigh
 
-from rkhs.compute import absolute_sum, dots
+from rkhs.compute import absolute_sum, blas_for, dots
 from rkhs.data import RowSource
 from rkhs.expansion import Expansion, KernelExpansion
 from rkhs.features import FeatureMap
@@ -13,9 +14,10 @@ from rkhs.kernels import Kernel
 from rkhs.losses import Loss
 from rkhs.operators import Operator
 
-# Below it, conjugate gradients by rows are far from their end when those on features, whose every
-# step lowers the objective, already predict well.
-_LEAST_RIDGE = 0.02
+# Of the system by rows: above it, conjugate gradients by rows are far from their end when those on
+# features, whose every step lowers the objective, already predict well.
+_LARGEST_SPREAD = 50.0
+_SPREAD_ROWS = 300
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,17 +80,40 @@ class Problem:
         """The same problem, by rows where that is cheaper; for solvers that take both."""
         # Dense features beside others need a preconditioner: by rows, the squared error has one.
         easy = self.loss.quadratic or not self.operator.parts
-        cheaper = self.operator.prefers_rows and easy and self._ridge >= _LEAST_RIDGE
-        operator = self.operator.precise if cheaper else None
+        operator = self.operator.precise if self.operator.prefers_rows and easy else None
         if operator is None or self.start is not None or not self.alpha > 0:
+            return self
+        if self._spread > _LARGEST_SPREAD:
             return self
         return replace(self, operator=operator, by_rows=True)
 
     @property
-    def _ridge(self) -> float:
-        """What the penalty adds to the kernel matrix of sparse features, over its diagonal."""
-        parts = [part for part in self.operator.parts or (self.operator,) if part.is_sparse]
-        return self.alpha * len(self.target) / sum(part.squared_row_norm for part in parts)
+    def _spread(self) -> float:
+        """Root of the condition number of the system by rows, from a few of them.
+
+        Each stands for as many as there are. The dense features' part is preconditioned away; of
+        the sparse ones' only the diagonal is, and not what rows have in common there that the
+        dense features do not tell.
+        """
+        n_rows = len(self.target)
+        rows = np.unique(np.linspace(0, n_rows - 1, _SPREAD_ROWS).astype(np.intp))
+        known, common = np.zeros((2, len(rows), len(rows)))
+        for part in self.operator.parts or (self.operator,):
+            Z = part.take(rows)
+            if part.is_sparse:
+                common += (Z @ Z.T).toarray()
+            else:
+                known += Z @ Z.T
+        diagonal = np.einsum("ii->i", common)
+        own, ridge = diagonal.mean(), self.alpha * n_rows
+        diagonal[:] = 0.0
+        known *= n_rows / len(rows)
+        common *= n_rows / len(rows)
+        np.einsum("ii->i", known)[:] += ridge + own
+        top = len(rows) - 1
+        with blas_for(len(rows)):
+            largest = eigh(known + common, known, eigvals_only=True, subset_by_index=(top, top))
+        return float(np.sqrt(max(largest[0], 1.0) * (1.0 + own / ridge)))
 
     def with_rows(self, source: RowSource, target, weight, dtype) -> "Problem":
         """The same problem on other rows, with features."""

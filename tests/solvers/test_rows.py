@@ -14,6 +14,7 @@ from rkhs.losses import LogLoss, Softmax, SquaredError
 from rkhs.operators import KernelOperator
 from rkhs.problem import Problem
 from rkhs.solvers import ConjugateGradient, NewtonCG
+from rkhs.solvers._preconditioner import for_rows
 
 rng = np.random.default_rng(0)
 N_ROWS = 300
@@ -74,8 +75,25 @@ def test_rows_are_chosen_where_they_are_fewer_and_a_preconditioner_is_at_hand():
     assert not problem(wide, SquaredError()).with_fewer_unknowns().by_rows
     single = Concatenated([RandomFourier(20), GRIDS], kernel=Laplacian(1.0), random_state=0)
     assert not problem(single, SquaredError()).with_fewer_unknowns().by_rows  # float32 products
+    stiff = problem(BOTH, SquaredError(), alpha=1e-8)
+    assert not stiff.with_fewer_unknowns().by_rows
     began = replace(problem(GRIDS, SquaredError()), start=np.zeros((1, 1)))
     assert not began.with_fewer_unknowns().by_rows
+
+
+@pytest.mark.parametrize("features", [GRIDS, BOTH], ids=["grids", "centres and grids"])
+@pytest.mark.parametrize("alpha", [1e-2, 1e-4])
+def test_the_spread_bounds_the_condition_number_by_rows(features, alpha):
+    equal = np.full(N_ROWS, 1.0 / N_ROWS)
+    given = replace(problem(features, SquaredError(), alpha), weight=equal)
+    Z = given.operator.rows(0, N_ROWS)
+    Z = Z.toarray() if hasattr(Z, "toarray") else Z
+    system = Z @ Z.T / N_ROWS + alpha * np.eye(N_ROWS)
+    solve = for_rows(given).factor(equal, None, alpha)
+    values = np.linalg.eigvals(np.hstack([solve(c[:, None]).copy() for c in system.T])).real
+    root = np.sqrt(values.max() / values.min())
+    assert root < 1.001 * given._spread  # all rows are in the sample
+    assert given._spread < 1.5 * root
 
 
 def test_a_path_goes_on_from_row_to_row_unknowns():

@@ -58,6 +58,7 @@ _COUNTED_GRIDS = 8  # whose cells are counted to know
 _GRID_RIDGES = [ridge for ridge in RIDGES if ridge >= 0.03]  # smaller ones take many iterations
 _PRECISION, _CLASS_PRECISION = 0.01, 0.05  # of the error on held-out rows, for a fit's own
 _TIGHTEST, _LOOSEST = 2e-5, 1e-2  # tolerances of a fit
+_TRIAL_TOL = 0.02
 _LOG_SHARPNESS = (0.0, 6.0)
 _NEWTON_TOL, _NEWTON_INNER = 2e-2, 25  # a tighter solution predicts hardly better
 
@@ -313,8 +314,7 @@ def learn_kernel(
     ridges = RIDGES if alpha is None else (alpha * float(task.weight.sum()),)
     if kernel.has_grids:
         _try_binning(found, task, seed, n_jobs, ridges)
-        if alpha is None:
-            _foresee(found, task, len(related.distinct.rows), seed, n_jobs, ridges)
+        _foresee(found, task, len(related.distinct.rows), seed, n_jobs, ridges)
     else:
         _try_factors(found, partial(_attempt_centers, found, task, seed, n_jobs, ridges))
     kernel = with_scale(kernel, found.factor * scale)
@@ -438,6 +438,9 @@ def _try_binning(found, task, seed, n_jobs, ridges=_GRID_RIDGES, first=1.0):
 
 def _few_grids(task, kernel, seed, n_jobs, ridges):
     trial = RandomBinning(_TRIAL_GRIDS, random_state=seed)
+    if len(ridges) == 1:  # that is given, and may be too small for the few steps of a path
+        solver = ConjugateGradient(tol=_TRIAL_TOL)
+        return best_ridge(task, kernel, trial, solver, SquaredError(), ridges, n_jobs)
     return best_squared_ridge(task, kernel, trial, ridges, n_jobs)
 
 
