@@ -10,7 +10,16 @@ import threadpoolctl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rkhs.compute import core_count, run_tiles, slices, tile_map, together
+from rkhs.compute import (
+    blas_for,
+    core_count,
+    run_tiles,
+    single_threaded_blas,
+    slices,
+    sum_tiles,
+    tile_map,
+    together,
+)
 
 CORES = core_count(None)
 
@@ -64,6 +73,37 @@ def test_products_have_the_same_bits_for_any_number_of_threads(n_jobs):
         return sum(tile_map(lambda rows: A[rows].T @ A[rows], slices(700, 128), jobs))
 
     np.testing.assert_array_equal(total(n_jobs), total(1))
+
+
+@pytest.mark.parametrize("n_jobs", [2, 3])
+@pytest.mark.parametrize("n_tiles", [0, 1, 5, 40])
+def test_sums_over_tiles_have_the_same_bits_for_any_number_of_threads(n_tiles, n_jobs):
+    values = np.random.default_rng(0).normal(size=(n_tiles, 3)).astype(np.float32)
+    one, several = (
+        sum_tiles(lambda i: values[i], range(n_tiles), np.zeros(3), jobs) for jobs in (1, n_jobs)
+    )
+    np.testing.assert_array_equal(one, several)
+    np.testing.assert_allclose(one, values.sum(axis=0, dtype=np.float64), atol=1e-12)
+
+
+def test_work_without_the_caller_stays_on_the_threads_of_the_pool():
+    seen = []
+    run_tiles(lambda _: seen.append(threading.get_ident()), range(8), 2, with_caller=False)
+    assert len(seen) == 8
+    assert threading.get_ident() not in seen
+    with pytest.raises(ZeroDivisionError):
+        run_tiles(lambda i: 1 // (i - 5), range(10), 2, with_caller=False)
+
+
+def test_large_matrices_have_all_of_blas_inside_too():
+    before = blas_threads()
+    with single_threaded_blas:
+        with blas_for(10):
+            assert set(blas_threads()) == {1}
+        with blas_for(10_000):
+            assert blas_threads() == before
+        assert set(blas_threads()) == {1}
+    assert blas_threads() == before
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])

@@ -204,6 +204,21 @@ def test_the_number_of_threads_changes_no_bit(kind, dtype, keep):
 
 
 @ALL
+@pytest.mark.parametrize("n_outputs", [1, 2, 20])
+@pytest.mark.parametrize("as_function", [False, True], ids=["array", "function"])
+def test_what_stands_beside_a_product_is_added_and_replaced(kind, n_outputs, as_function):
+    Q, Z = operator(kind, np.float64), matrix(kind)
+    W = rng.normal(size=(Z.shape[1], n_outputs))
+    scale = rng.uniform(size=(len(Z), 1))
+    beside = rng.normal(size=(len(Z), n_outputs))
+    expected = scale * (Z @ W + beside)
+    middle = (lambda rows, inner: scale[rows] * inner) if as_function else scale
+    product = Q.gram(W, middle, None, beside)
+    np.testing.assert_allclose(beside, expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(product, Z.T @ expected, rtol=1e-4, atol=1e-3)
+
+
+@ALL
 def test_what_is_kept_changes_no_bit(kind):
     W = rng.normal(size=(matrix(kind).shape[1], 2))
     expected = operator(kind, np.float32).matmat(W)

@@ -27,6 +27,7 @@ from rkhs.compute._threads import (
     scratch,
     single_threaded_blas,
     slices,
+    sum_tiles,
     tile_map,
     together,
 )
@@ -73,6 +74,7 @@ __all__ = [
     "slices",
     "solve_lower",
     "squared_distances",
+    "sum_tiles",
     "tile_map",
     "times",
     "together",

@@ -16,7 +16,7 @@ _exact = njit(cache=True, nogil=True, error_model="numpy")
 _EMPTY = np.uint32(0xFFFFFFFF)
 _TILE = 2048  # rows whose two hashes stay in the innermost cache
 _NEAR_CELLS = 2**17  # whose sums stay in a core's own cache
-_FEW_CELLS = 1024  # of a grid, so few that neighbouring grids' sums share cache lines often
+_FEW_CELLS = 2048  # of a grid, so few that neighbouring grids' sums share cache lines often
 
 
 @njit(inline="always")
@@ -157,20 +157,20 @@ def look_up(keys, table, shift, known, bins):
 
 
 @njit(inline="always")
-def _at_once(starts, stops, g, n_grids):
-    """How many grids from `g` on a loop takes at once: four, or two where cells are many.
+def _at_once(starts, stops, g, n_grids, most):
+    """How many grids from `g` on a loop takes at once: eight, four, or two where cells are many.
 
     More of them wait less for each other, but what they have in their cells must stay in cache.
     """
-    left = n_grids - g
-    if left < 2:
-        return left
-    if left < 4:
-        return 2
-    cells = 0
-    for k in range(g, g + 4):
-        cells += stops[k] - starts[k]
-    return 4 if cells <= _NEAR_CELLS else 2
+    count, cells, largest = 1, 0, 0
+    for k in range(g, min(g + most, n_grids)):
+        size = stops[k] - starts[k]
+        cells, largest = cells + size, max(largest, size)
+        if k == g + 1 or (k == g + 3 and cells <= _NEAR_CELLS):
+            count = k - g + 1
+        if k == g + 7 and largest <= _FEW_CELLS:
+            count = 8
+    return count
 
 
 @_fast
@@ -180,7 +180,7 @@ def gather_one(bins, starts, stops, w, out, first):
     last = first + n_rows
     g = 0
     while g < n_grids:
-        count = _at_once(starts, stops, g, n_grids)
+        count = _at_once(starts, stops, g, n_grids, 4)
         b0, w0 = bins[g, first:last], w[starts[g] :]
         if count == 1:
             for i in range(n_rows):
@@ -242,10 +242,10 @@ def scatter_one(bins, starts, stops, v, out, fresh):
     where two threads' cells meet in a cache line, each addition would wait for the other core.
     """
     n_grids, n_rows = bins.shape
-    apart = np.empty((4, _FEW_CELLS), out.dtype)
+    apart = np.empty((8, _FEW_CELLS), out.dtype)
     g = 0
     while g < n_grids:
-        count = _at_once(starts, stops, g, n_grids)
+        count = _at_once(starts, stops, g, n_grids, 8)
         largest = 0
         for k in range(g, g + count):
             largest = max(largest, stops[k] - starts[k])
@@ -265,15 +265,29 @@ def scatter_one(bins, starts, stops, v, out, fresh):
             for i in range(n_rows):
                 o0[b0[i]] += v[i]
                 o1[b1[i]] += v[i]
-        if count == 4:
+        if count >= 4:
             b2, b3 = bins[g + 2], bins[g + 3]
             o2 = apart[2] if few else out[starts[g + 2] :]
             o3 = apart[3] if few else out[starts[g + 3] :]
+        if count == 4:
             for i in range(n_rows):
                 o0[b0[i]] += v[i]
                 o1[b1[i]] += v[i]
                 o2[b2[i]] += v[i]
                 o3[b3[i]] += v[i]
+        if count == 8:
+            b4, b5, b6, b7 = bins[g + 4], bins[g + 5], bins[g + 6], bins[g + 7]
+            a0, a1, a2, a3 = apart[0], apart[1], apart[2], apart[3]
+            a4, a5, a6, a7 = apart[4], apart[5], apart[6], apart[7]
+            for i in range(n_rows):
+                a0[b0[i]] += v[i]
+                a1[b1[i]] += v[i]
+                a2[b2[i]] += v[i]
+                a3[b3[i]] += v[i]
+                a4[b4[i]] += v[i]
+                a5[b5[i]] += v[i]
+                a6[b6[i]] += v[i]
+                a7[b7[i]] += v[i]
         for k in range(g, g + count if few else g):
             total, target = apart[k - g], out[starts[k] : stops[k]]
             for b in range(target.shape[0]):

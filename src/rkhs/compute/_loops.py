@@ -330,12 +330,13 @@ def transposed_times_few(tile, V, out):
 
 
 @_fast
-def gram_times_few(tile, vectors, scale, out):
+def gram_times_few(tile, vectors, scale, beside, out):
     wide()
-    # out += (tile.T @ (scale * (tile @ vectors.T))).T: a row is in the innermost cache for
-    # both products. `scale` has one column, or one a vector.
+    # inner = scale * (tile @ vectors.T + beside), out += (tile.T @ inner).T: a row is in the
+    # innermost cache for both products. `scale` has one column, or one a vector; `beside` becomes
+    # `inner`, and may be empty.
     n_rows, n_vectors = tile.shape[0], vectors.shape[0]
-    begin = _gram_times_one(tile, vectors[0], scale, out[0]) if n_vectors == 1 else 0
+    begin = _gram_times_one(tile, vectors[0], scale, beside, out[0]) if n_vectors == 1 else 0
     inner = np.empty((4, n_vectors), vectors.dtype)
     last = scale.shape[1] - 1
     for i in range(begin, n_rows, 4):
@@ -344,12 +345,16 @@ def gram_times_few(tile, vectors, scale, out):
         times_few(few, vectors, inner)
         for r in range(few.shape[0]):
             for c in range(n_vectors):
+                if beside.shape[0] > 0:
+                    inner[r, c] += beside[i + r, c]
                 inner[r, c] *= scale[i + r, min(c, last)]
+                if beside.shape[0] > 0:
+                    beside[i + r, c] = inner[r, c]
         transposed_times_few(few, inner, out)
 
 
 @_fast
-def _gram_times_one(tile, w, scale, sums):
+def _gram_times_one(tile, w, scale, beside, sums):
     wide()
     # Eight rows at a time, for one vector waits for memory; returns the first row left over.
     zero = w.dtype.type(0.0)
@@ -367,6 +372,15 @@ def _gram_times_one(tile, w, scale, sums):
             v5 += r5[j] * w[j]
             v6 += r6[j] * w[j]
             v7 += r7[j] * w[j]
+        if beside.shape[0] > 0:
+            v0 += beside[i, 0]
+            v1 += beside[i + 1, 0]
+            v2 += beside[i + 2, 0]
+            v3 += beside[i + 3, 0]
+            v4 += beside[i + 4, 0]
+            v5 += beside[i + 5, 0]
+            v6 += beside[i + 6, 0]
+            v7 += beside[i + 7, 0]
         v0 *= scale[i, 0]
         v1 *= scale[i + 1, 0]
         v2 *= scale[i + 2, 0]
@@ -375,6 +389,9 @@ def _gram_times_one(tile, w, scale, sums):
         v5 *= scale[i + 5, 0]
         v6 *= scale[i + 6, 0]
         v7 *= scale[i + 7, 0]
+        if beside.shape[0] > 0:
+            beside[i, 0], beside[i + 1, 0], beside[i + 2, 0], beside[i + 3, 0] = v0, v1, v2, v3
+            beside[i + 4, 0], beside[i + 5, 0], beside[i + 6, 0], beside[i + 7, 0] = v4, v5, v6, v7
         for j in range(w.shape[0]):
             above = (v0 * r0[j] + v1 * r1[j]) + (v2 * r2[j] + v3 * r3[j])
             below = (v4 * r4[j] + v5 * r5[j]) + (v6 * r6[j] + v7 * r7[j])

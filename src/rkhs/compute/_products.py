@@ -49,10 +49,21 @@ def transposed_times(tile: np.ndarray, V: np.ndarray) -> np.ndarray:
     return out.T
 
 
-def gram_times(tile: np.ndarray, W: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """tile.T @ (scale * (tile @ W)) in the precision of W; `scale` is one column or as W."""
+def gram_times(
+    tile: np.ndarray, W: np.ndarray, scale: np.ndarray, beside: np.ndarray | None = None
+) -> np.ndarray:
+    """tile.T @ inner, inner = scale * (tile @ W + beside), in the precision of W.
+
+    `scale` is one column or as W. `beside` becomes `inner`.
+    """
     if not _loops_suit(tile, W):
-        return transposed_times(tile, (scale * times(tile, W)).astype(W.dtype, copy=False))
+        inner = times(tile, W)
+        if beside is not None:
+            inner += beside
+        inner = (scale * inner).astype(W.dtype, copy=False)
+        if beside is not None:
+            beside[...] = inner
+        return transposed_times(tile, inner)
     from rkhs.compute import _loops
 
     out = np.zeros((W.shape[1], W.shape[0]), W.dtype)
@@ -60,6 +71,7 @@ def gram_times(tile: np.ndarray, W: np.ndarray, scale: np.ndarray) -> np.ndarray
         np.ascontiguousarray(tile),
         np.ascontiguousarray(W.T),
         np.ascontiguousarray(scale, W.dtype),
+        np.empty((0, 1), tile.dtype) if beside is None else beside,
         out,
     )
     return out.T

@@ -22,7 +22,10 @@ R = TypeVar("R")
 
 
 class _SingleThreadedBlas:
-    """Holds BLAS at one thread while anyone is inside; safe to enter from many threads."""
+    """Holds BLAS at one thread while anyone is inside; safe to enter from many threads.
+
+    BLAS's threads spin for a while after each call, on cores that tiles want.
+    """
 
     def __init__(self):
         self._lock = threading.Lock()
@@ -33,11 +36,7 @@ class _SingleThreadedBlas:
     def __enter__(self):
         with self._lock:
             if self._inside == 0:
-                if self._controller is None:
-                    import scipy.linalg  # noqa: F401  its BLAS must be loaded to be found
-
-                    self._controller = ThreadpoolController()
-                self._limit.enter_context(self._controller.limit(limits=1, user_api="blas"))
+                self._hold()
             self._inside += 1
 
     def __exit__(self, *exception):
@@ -45,6 +44,25 @@ class _SingleThreadedBlas:
             self._inside -= 1
             if self._inside == 0:
                 self._limit.close()
+
+    @contextlib.contextmanager
+    def lifted(self):
+        """As if nobody were inside."""
+        with self._lock:
+            self._limit.close()
+        try:
+            yield
+        finally:
+            with self._lock:
+                if self._inside > 0:
+                    self._hold()
+
+    def _hold(self):
+        if self._controller is None:
+            import scipy.linalg  # noqa: F401  its BLAS must be loaded to be found
+
+            self._controller = ThreadpoolController()
+        self._limit.enter_context(self._controller.limit(limits=1, user_api="blas"))
 
 
 single_threaded_blas = _SingleThreadedBlas()
@@ -59,7 +77,7 @@ def blas_for(size: int):
     Threads that wait for each other over a small matrix cost far more than they save as soon
     as another process wants a core.
     """
-    return contextlib.nullcontext() if size > _SMALL else single_threaded_blas
+    return single_threaded_blas.lifted() if size > _SMALL else single_threaded_blas
 
 
 def core_count(n_jobs: int | None) -> int:
@@ -94,6 +112,7 @@ def scratch(name: str, shape: tuple[int, int], dtype) -> np.ndarray:
 
 
 _LONGEST_RUN = 4
+_RUNS = 16  # of tiles, that sums are taken over
 
 
 @cache
@@ -149,12 +168,16 @@ def tile_map(
 
 
 def run_tiles(
-    function: Callable[[T], object], tiles: Iterable[T], n_jobs: int | None = None
+    function: Callable[[T], object],
+    tiles: Iterable[T],
+    n_jobs: int | None = None,
+    with_caller: bool = True,
 ) -> None:
     """Apply `function` to each tile on several threads, this one among them.
 
     Without results to hand over, a thread is woken once and not for every tile. Within a tile,
-    another call works on that tile's own thread.
+    another call works on that tile's own thread. Work that keeps buffers for its thread leaves the
+    caller's out: the pool's have them already.
     """
     waiting = deque(tiles)
 
@@ -170,11 +193,41 @@ def run_tiles(
                 waiting.clear()
                 raise
 
-    together(work, n_jobs, len(waiting))
+    together(work, n_jobs, len(waiting), with_caller)
+
+
+def sum_tiles(
+    function: Callable[[T], np.ndarray],
+    tiles: Iterable[T],
+    total: np.ndarray,
+    n_jobs: int | None = None,
+) -> np.ndarray:
+    """Add what `function` gives for each tile to `total`, which is returned.
+
+    Threads take a few tiles at a time, which they add up by themselves: as many as the number of
+    tiles says, so that the sum is the same for any number of threads.
+    """
+    tiles = list(tiles)
+    runs = slices(len(tiles), max(1, -(-len(tiles) // _RUNS)))
+    sums: list = [None] * len(runs)
+
+    def add(number):
+        first, *others = tiles[runs[number]]
+        sums[number] = np.array(function(first), total.dtype)
+        for tile in others:
+            sums[number] += function(tile)
+
+    run_tiles(add, range(len(runs)), n_jobs, with_caller=False)
+    for part in sums:
+        total += part
+    return total
 
 
 def together(
-    function: Callable[[int, int], object], n_jobs: int | None = None, most: int | None = None
+    function: Callable[[int, int], object],
+    n_jobs: int | None = None,
+    most: int | None = None,
+    with_caller: bool = True,
 ) -> None:
     """Call ``function(thread, n_threads)`` on several threads at once, this one among them.
 
@@ -185,17 +238,21 @@ def together(
     was_worker = _is_worker()
     cores = 1 if was_worker else core_count(n_jobs)
     n_threads = cores if most is None else min(cores, most)
+    with_caller = with_caller or n_threads <= 1
     with single_threaded_blas:
+        first = 1 if with_caller else 0
         helpers = [
-            _pool(cores).submit(function, thread, n_threads) for thread in range(1, n_threads)
+            _pool(cores).submit(function, thread, n_threads) for thread in range(first, n_threads)
         ]
-        _worker.inside = True
         try:
-            function(0, n_threads)
+            if with_caller:
+                _worker.inside = True
+                function(0, n_threads)
         finally:
             _worker.inside = was_worker
-            for helper in helpers:
-                helper.cancel()
+            if with_caller:  # nothing is left to do
+                for helper in helpers:
+                    helper.cancel()
             wait(helpers)
     for helper in helpers:
         if not helper.cancelled():

@@ -11,7 +11,9 @@ from rkhs.compute import (
     core_count,
     gather_columns,
     gram_times,
+    run_tiles,
     slices,
+    sum_tiles,
     tile_map,
     times,
     transposed_times,
@@ -146,8 +148,9 @@ class Operator:
 
         return buffer
 
-    def _each_tile(self, function: Callable[[int], np.ndarray]) -> Iterator:
-        return tile_map(function, range(len(self._tiles)), self.n_jobs)
+    def _sum(self, function: Callable[[int], np.ndarray], shape: tuple[int, int]) -> np.ndarray:
+        """The sum of a function of each tile, float64."""
+        return sum_tiles(function, range(len(self._tiles)), _vectors(*shape), self.n_jobs)
 
     def matmat(self, W: np.ndarray) -> np.ndarray:
         """Z @ W, in the precision of the product."""
@@ -157,45 +160,43 @@ class Operator:
         def product(tile):
             out[self._tiles[tile]] = _times(self._blocks(tile), W)
 
-        for _ in self._each_tile(product):
-            pass
+        run_tiles(product, range(len(self._tiles)), self.n_jobs, with_caller=False)
         return out
 
     def rmatmat(self, V: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         """Z.T @ V, summed in float64, written to `out` if it is given."""
         V = np.asarray(V, self.product_dtype(V))
-        total = _vectors(self.shape[1], V.shape[1])
 
         def product(tile):
             return _transposed_times(self._blocks(tile), V[self._tiles[tile]])
 
-        for part in self._each_tile(product):
-            total += part
-        return moved(total, out)
+        return moved(self._sum(product, (self.shape[1], V.shape[1])), out)
 
-    def gram(self, W: np.ndarray, middle: Middle, out: np.ndarray | None = None) -> np.ndarray:
+    def gram(
+        self,
+        W: np.ndarray,
+        middle: Middle,
+        out: np.ndarray | None = None,
+        beside: np.ndarray | None = None,
+    ) -> np.ndarray:
         """Z.T @ middle(Z @ W) in one pass, written to `out` if it is given.
 
         `middle` is what each row of the inner product is multiplied with, an array of shape
-        (rows, 1) or (rows, outputs), or a function of a slice of rows and their product.
+        (rows, 1) or (rows, outputs), or a function of a slice of rows and their product. To the
+        product `beside` is added, an array of its shape in which what `middle` gives is left.
         """
         W = np.asarray(W, self.product_dtype(W))
-        total = _vectors(*W.shape)
 
         def product(tile):
             rows = self._tiles[tile]
             blocks = self._blocks(tile, one_at_a_time=False)
-            if callable(middle):
-                inner = middle(rows, _times(blocks, W))
-            elif len(blocks) == 1:
-                return gram_times(blocks[0], W, middle[rows])
-            else:
-                inner = middle[rows] * _times(blocks, W)
+            here = None if beside is None else beside[rows]
+            if len(blocks) == 1 and not callable(middle):
+                return gram_times(blocks[0], W, middle[rows], here)
+            inner = with_middle(middle, rows, _times(blocks, W), here)
             return _transposed_times(blocks, np.asarray(inner, W.dtype))
 
-        for part in self._each_tile(product):
-            total += part
-        return moved(total, out)
+        return moved(self._sum(product, W.shape), out)
 
     def outer(self, V: np.ndarray) -> np.ndarray:
         """Z @ (Z.T @ V), float64: the kernel matrix that the features stand for, times V."""
@@ -339,12 +340,12 @@ class Operator:
 
     def column_norms(self) -> np.ndarray:
         """Euclidean norm of each column."""
-        out = np.zeros(self.shape[1])
-        for part in self._each_tile(
-            lambda t: np.concatenate([np.einsum("ij,ij->j", b, b) for b in self._blocks(t)])
-        ):
-            out += part
-        return np.sqrt(out)
+
+        def squares(tile):
+            return np.concatenate([np.einsum("ij,ij->j", b, b) for b in self._blocks(tile)])
+
+        total = np.zeros(self.shape[1])
+        return np.sqrt(sum_tiles(squares, range(len(self._tiles)), total, self.n_jobs))
 
 
 def _times(blocks, W):
@@ -355,6 +356,16 @@ def _times(blocks, W):
         total = part if total is None else np.add(total, part, out=total)
         start += block.shape[1]
     return total
+
+
+def with_middle(middle, rows, inner, beside):
+    """What `middle` gives for some rows of the inner product and what is beside it."""
+    if beside is not None:
+        inner = inner + beside
+    inner = middle(rows, inner) if callable(middle) else middle[rows] * inner
+    if beside is not None:
+        beside[...] = inner
+    return inner
 
 
 def _transposed_times(blocks, V):

@@ -5,14 +5,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rkhs.compute import fill, run_tiles, scratch, slices, tile_map
-from rkhs.operators._base import Operator
+from rkhs.compute import fill, run_tiles, scratch, slices
+from rkhs.operators._base import Operator, with_middle
 
 _AT_ONCE = 4  # grids of which the loop over one output keeps sums
 _SHARES = 8  # of the grids, that threads take: few, for each has sums of its own
 _TILES = 8  # of a run of rows, at least: threads share them
 _TILE_ROWS = 1024, 65_536  # whose sums stay in cache while one grid after the other is added
-_TASK_GRIDS, _TASK_NUMBERS = 4, 2**18  # that a thread adds up before it takes others, at least
+_TASK_GRIDS, _TASK_NUMBERS = 8, 2**18  # that a thread adds up before it takes others, at least
 
 
 class BinBlock(NamedTuple):
@@ -163,7 +163,8 @@ class BinnedOperator(Operator):
             out[...] = 0.0
         for chunk, order, blocks in self._each_chunk():
             part = self._scaled(V[chunk], order)
-            at_once = max(_TASK_GRIDS, _TASK_NUMBERS // (chunk.stop - chunk.start))
+            length = chunk.stop - chunk.start
+            at_once = _TASK_GRIDS * max(1, _TASK_NUMBERS // (_TASK_GRIDS * length))
 
             def add(block, part=part, fresh=chunk.start == 0):
                 self._scatter(block, part, out, fresh)
@@ -199,10 +200,8 @@ class BinnedOperator(Operator):
         else:
             _bin_loops.scatter(bins, starts, stops, part, out, fresh)
 
-    def gram(self, W, middle, out=None):
-        inner = self.matmat(W)
-        inner = middle(slice(None), inner) if callable(middle) else middle * inner
-        return self.rmatmat(inner, out)
+    def gram(self, W, middle, out=None, beside=None):
+        return self.rmatmat(with_middle(middle, slice(None), self.matmat(W), beside), out)
 
     @property
     def prefers_rows(self):
@@ -229,16 +228,20 @@ class BinnedOperator(Operator):
             loop, at_once = _bin_loops.outer_one, _AT_ONCE
         room = at_once * int(sizes.max()), rows.shape[1]
 
-        def product(share):
-            part = np.zeros_like(rows)
-            table = scratch("sums of cells", room, np.float64)
-            for block in share:
-                loop(block.bins, sizes[block.grids], rows, table, part)
-            return part
-
         # One grid after the other: the sums over its cells are in cache when rows fetch them.
         shares = _shares(blocks, _AT_ONCE * -(-len(sizes) // (_AT_ONCE * _SHARES)))
-        total = sum(tile_map(product, shares, self.n_jobs), np.zeros_like(rows))
+        parts = [np.empty(0)] * len(shares)
+
+        def product(number):
+            parts[number] = np.zeros_like(rows)
+            table = scratch("sums of cells", room, np.float64)
+            for block in shares[number]:
+                loop(block.bins, sizes[block.grids], rows, table, parts[number])
+
+        run_tiles(product, range(len(shares)), self.n_jobs)
+        total = np.zeros_like(rows)
+        for part in parts:
+            total += part
         total *= self._value**2
         if order is None:
             return total

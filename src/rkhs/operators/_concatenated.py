@@ -68,20 +68,14 @@ class ConcatenatedOperator(Operator):
             part.rmatmat(V, out[columns])
         return out
 
-    def gram(self, W, middle, out=None):
+    def gram(self, W, middle, out=None, beside=None):
         # The first part is read once: its tiles wait for the other parts' products only.
         first, *others = zip(self.parts, self.columns, strict=True)
-        inner = np.zeros((self.shape[0], W.shape[1]), self.dtype)
+        inner = np.zeros((self.shape[0], W.shape[1]), self.dtype) if beside is None else beside
         for part, columns in others:
             inner += part.matmat(W[columns])
-
-        def both(rows, product):
-            product = product + inner[rows]
-            inner[rows] = middle(rows, product) if callable(middle) else middle[rows] * product
-            return inner[rows]
-
         out = np.empty(W.shape) if out is None else out
-        first[0].gram(W[first[1]], both, out[first[1]])
+        first[0].gram(W[first[1]], middle, out[first[1]], inner)
         for part, columns in others:
             part.rmatmat(inner, out[columns])
         return out

@@ -154,8 +154,8 @@ class WhitenedOperator(Operator):
         with blas_for(len(moment)):
             return dsygst(moment.T, self._factor, lower=1, overwrite_a=1)[0]
 
-    def gram(self, W, middle, out=None):
-        inner = self._inner.gram(self._narrow(self._solve(W, True)), middle)
+    def gram(self, W, middle, out=None, beside=None):
+        inner = self._inner.gram(self._narrow(self._solve(W, True)), middle, None, beside)
         return moved(self._solve(inner, False), out)
 
     def gram_rows(self, index, W, middle):

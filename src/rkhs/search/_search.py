@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from rkhs.compute import single_threaded_blas
 from rkhs.data import RowSource
 from rkhs.features import Concatenated, FeatureMap, Nystrom, RandomBinning
 from rkhs.features._base import sample_rows
@@ -112,6 +113,11 @@ def search(
     Of a time budget, a quarter may go to length scales and another to trials, after which no
     further step of either begins; without one the result depends on the arguments alone.
     """
+    with single_threaded_blas:
+        return _search(source, target, weight, loss, offset, seed, memory, n_jobs, time_budget)
+
+
+def _search(source, target, weight, loss, offset, seed, memory, n_jobs, time_budget) -> Choice:
     begin = time.perf_counter()
     quarter = np.inf if time_budget is None else 0.25 * time_budget
     n_columns = source.shape[1]
