@@ -247,17 +247,19 @@ def support_moment(team, numbers, starts, value, grids, places, bend, n_old, edg
 
 @_fast
 def _list_places(bins, places, n_old, old, new, n_olds, n_news):
-    """Append to one of each row's lists the place of its bin, if it has one."""
+    """Append to one of each row's lists the place of its bin, if it has one.
+
+    What is not kept is written all the same, and overwritten next: which it is no one foresees.
+    """
     n_bins = places.shape[0]
     for i in range(bins.shape[0]):
         if bins[i] < n_bins:
             place = places[bins[i]]
-            if place >= n_old:
-                new[i, n_news[i]] = place
-                n_news[i] += 1
-            elif place >= 0:
+            new[i, n_news[i]] = place
+            n_news[i] += place >= n_old
+            if n_old > 0:
                 old[i, n_olds[i]] = place
-                n_olds[i] += 1
+                n_olds[i] += (place >= 0) & (place < n_old)
 
 
 @_fast

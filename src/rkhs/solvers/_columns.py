@@ -154,12 +154,12 @@ class Grids(Columns):
         n_parts = core_count(n_jobs)
         edges = self._even_edges(support, n_old, n_parts)
         n_rows = min(_LISTED_ROWS, max(piece.stop - piece.start for piece in self.pieces))
-        old, new = np.empty((2, n_rows, self.n_fixed), _PLACE)
+        grids = np.unique(np.searchsorted(self._starts, support, side="right") - 1)
+        old, new = np.empty((2, n_rows, len(grids)), _PLACE)
         lists = old, new, *np.empty((2, n_rows), np.int64)
         n_runs = sum(-(-(piece.stop - piece.start) // n_rows) for piece in self.pieces)
         claims, done = _counters(2 * n_runs, n_parts)
         matrix = self._numbers, self._starts, self._value
-        grids = np.unique(np.searchsorted(self._starts, support, side="right") - 1)
         support = grids, places, bend, n_old, edges, lists, out
         together(
             lambda *who: _coordinate_loops.support_moment((*who, claims, done), *matrix, *support),
