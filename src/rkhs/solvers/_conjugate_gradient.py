@@ -165,7 +165,8 @@ class ConjugateGradient(Solver):
             norm = dots(state.unknown, system.right - wrong, n_jobs)
             state.objective = 0.5 * float((loss + problem.alpha * norm).sum())
         else:
-            gain = dots(state.unknown, system.right + state.residual, n_jobs)
+            # One after the other: a sum of the two would be new memory.
+            gain = sum(dots(state.unknown, v, n_jobs) for v in (system.right, state.residual))
             state.objective = system.constant - 0.5 * float(gain.sum())
         error, first = state.energy, state.first_energy
         if problem.by_rows:  # the norm of the residual bounds that of the function's error
