@@ -91,29 +91,33 @@ class Problem:
     def _spread(self) -> float:
         """Root of the condition number of the system by rows, from a few of them.
 
-        Each stands for as many as there are. The dense features' part is preconditioned away; of
-        the sparse ones' only the diagonal is, and not what rows have in common there that the
+        Each stands for as many as there are. The first dense features' part is preconditioned away;
+        of the sparse ones' only the diagonal is, and not what rows have in common there that the
         dense features do not tell.
         """
         n_rows = len(self.target)
         rows = np.unique(np.linspace(0, n_rows - 1, _SPREAD_ROWS).astype(np.intp))
-        known, common = np.zeros((2, len(rows), len(rows)))
+        root = np.sqrt(n_rows * self.weight[rows])
+        known, common, other = np.zeros((3, len(rows), len(rows)))
         for part in self.operator.parts or (self.operator,):
             Z = part.take(rows)
             if part.is_sparse:
                 common += (Z @ Z.T).toarray()
+            elif known.any():
+                other += Z @ Z.T
             else:
                 known += Z @ Z.T
-        diagonal = np.einsum("ii->i", common)
-        own, ridge = diagonal.mean(), self.alpha * n_rows
-        diagonal[:] = 0.0
-        known *= n_rows / len(rows)
-        common *= n_rows / len(rows)
-        np.einsum("ii->i", known)[:] += ridge + own
-        top = len(rows) - 1
+        own = root**2 * np.diagonal(common)
+        np.fill_diagonal(common, 0.0)
+        ridge = self.alpha * n_rows
+        # In units in which what is added to the diagonal is about one, however large it is.
+        scale = root * np.sqrt(n_rows / len(rows) / (ridge + own.max()))
+        diagonal = np.diag((ridge + own) / (ridge + own.max()))
+        known = scale[:, None] * known * scale + diagonal
+        rest = scale[:, None] * (common + other) * scale
         with blas_for(len(rows)):
-            largest = eigh(known + common, known, eigvals_only=True, subset_by_index=(top, top))
-        return float(np.sqrt(max(largest[0], 1.0) * (1.0 + own / ridge)))
+            largest = 1.0 + eigh(rest, known, eigvals_only=True)[-1]
+        return float(np.sqrt(max(largest, 1.0) * (1.0 + own.max() / ridge)))
 
     def with_rows(self, source: RowSource, target, weight, dtype) -> "Problem":
         """The same problem on other rows, with features."""

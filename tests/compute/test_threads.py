@@ -11,10 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rkhs.compute import (
-    blas_for,
     core_count,
     run_tiles,
-    single_threaded_blas,
     slices,
     sum_tiles,
     tile_map,
@@ -95,15 +93,20 @@ def test_work_without_the_caller_stays_on_the_threads_of_the_pool():
         run_tiles(lambda i: 1 // (i - 5), range(10), 2, with_caller=False)
 
 
-def test_large_matrices_have_all_of_blas_inside_too():
-    before = blas_threads()
-    with single_threaded_blas:
-        with blas_for(10):
-            assert set(blas_threads()) == {1}
-        with blas_for(10_000):
-            assert blas_threads() == before
-        assert set(blas_threads()) == {1}
-    assert blas_threads() == before
+def test_an_interrupt_ends_work_that_the_caller_waits_for(monkeypatch):
+    done = []
+
+    def interrupted(helpers):
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rkhs.compute._threads.wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_tiles(lambda i: (time.sleep(0.01), done.append(i)), range(200), 2, with_caller=False)
+    ended = len(done)
+    assert ended < 20
+    time.sleep(0.05)
+    assert len(done) == ended
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])

@@ -134,3 +134,19 @@ def test_the_most_precise_output_sets_the_tolerance():
     assert _tolerance(known[:, :1], here._replace(held_target=noise), False) == pytest.approx(1e-2)
     nothing = here._replace(held_target=np.zeros((400, 2)))
     assert _tolerance(np.zeros((400, 2)), nothing, coupled=False) == pytest.approx(1e-2)
+
+
+def test_a_given_penalty_is_the_same_for_fewer_rows(monkeypatch):
+    alphas = []
+
+    def few_grids(task, kernel, seed, n_jobs, ridges):
+        alphas.append(ridges[0] / task.weight.sum())
+        return PathFit(1.0, ridges[0], np.zeros_like(task.held_target))
+
+    monkeypatch.setattr("rkhs.search._search._few_grids", few_grids)
+    rows, target, weight = np.zeros((400, 2)), np.zeros((400, 1)), np.full(400, 2.0)
+    task = Task(RowSource(rows), target, weight, RowSource(rows), target, weight)
+    shorter = PathFit(1.0, 0.8, target)
+    found = _Best(Laplacian(np.ones(2)), [], error=1.0, shorter=shorter)
+    _foresee(found, task, 4000, 0, None, (1e-3 * weight.sum(),))
+    assert alphas == pytest.approx([1e-3, 1e-3])

@@ -83,17 +83,27 @@ def test_rows_are_chosen_where_they_are_fewer_and_a_preconditioner_is_at_hand():
 
 @pytest.mark.parametrize("features", [GRIDS, BOTH], ids=["grids", "centres and grids"])
 @pytest.mark.parametrize("alpha", [1e-2, 1e-4])
-def test_the_spread_bounds_the_condition_number_by_rows(features, alpha):
-    equal = np.full(N_ROWS, 1.0 / N_ROWS)
-    given = replace(problem(features, SquaredError(), alpha), weight=equal)
+@pytest.mark.parametrize("equal", [True, False], ids=["equal rows", "weights"])
+def test_the_spread_bounds_the_condition_number_by_rows(features, alpha, equal):
+    weight = np.full(N_ROWS, 1.0 / N_ROWS) if equal else WEIGHT / WEIGHT.sum()
+    given = replace(problem(features, SquaredError(), alpha), weight=weight)
     Z = given.operator.rows(0, N_ROWS)
     Z = Z.toarray() if hasattr(Z, "toarray") else Z
-    system = Z @ Z.T / N_ROWS + alpha * np.eye(N_ROWS)
-    solve = for_rows(given).factor(equal, None, alpha)
+    root = np.sqrt(weight)
+    system = root[:, None] * (Z @ Z.T) * root + alpha * np.eye(N_ROWS)
+    solve = for_rows(given).factor(weight, None, alpha)
     values = np.linalg.eigvals(np.hstack([solve(c[:, None]).copy() for c in system.T])).real
-    root = np.sqrt(values.max() / values.min())
-    assert root < 1.001 * given._spread  # all rows are in the sample
-    assert given._spread < 1.5 * root
+    exact = np.sqrt(values.max() / values.min())
+    assert exact < 1.001 * given._spread  # all rows are in the sample
+    assert given._spread < 2.0 * exact
+
+
+def test_a_second_dense_part_and_a_huge_penalty_count():
+    maps = [Nystrom(2, kernel=0.1 * Laplacian(1.0)), *BOTH.maps]
+    three = Concatenated(maps, random_state=0)
+    assert problem(three, SquaredError(), 1e-4)._spread > 10 * problem(BOTH, SquaredError())._spread
+    model = KernelRegressor(kernel="laplacian", features=RandomBinning(48), alpha=1e300)
+    assert np.abs(model.fit(X, SIGNAL).predict(X)).max() < 1e-6
 
 
 def test_a_path_goes_on_from_row_to_row_unknowns():

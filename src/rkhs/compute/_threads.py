@@ -36,7 +36,11 @@ class _SingleThreadedBlas:
     def __enter__(self):
         with self._lock:
             if self._inside == 0:
-                self._hold()
+                if self._controller is None:
+                    import scipy.linalg  # noqa: F401  its BLAS must be loaded to be found
+
+                    self._controller = ThreadpoolController()
+                self._limit.enter_context(self._controller.limit(limits=1, user_api="blas"))
             self._inside += 1
 
     def __exit__(self, *exception):
@@ -44,25 +48,6 @@ class _SingleThreadedBlas:
             self._inside -= 1
             if self._inside == 0:
                 self._limit.close()
-
-    @contextlib.contextmanager
-    def lifted(self):
-        """As if nobody were inside."""
-        with self._lock:
-            self._limit.close()
-        try:
-            yield
-        finally:
-            with self._lock:
-                if self._inside > 0:
-                    self._hold()
-
-    def _hold(self):
-        if self._controller is None:
-            import scipy.linalg  # noqa: F401  its BLAS must be loaded to be found
-
-            self._controller = ThreadpoolController()
-        self._limit.enter_context(self._controller.limit(limits=1, user_api="blas"))
 
 
 single_threaded_blas = _SingleThreadedBlas()
@@ -77,7 +62,7 @@ def blas_for(size: int):
     Threads that wait for each other over a small matrix cost far more than they save as soon
     as another process wants a core.
     """
-    return single_threaded_blas.lifted() if size > _SMALL else single_threaded_blas
+    return contextlib.nullcontext() if size > _SMALL else single_threaded_blas
 
 
 def core_count(n_jobs: int | None) -> int:
@@ -112,7 +97,7 @@ def scratch(name: str, shape: tuple[int, int], dtype) -> np.ndarray:
 
 
 _LONGEST_RUN = 4
-_RUNS = 16  # of tiles, that sums are taken over
+_RUNS = 64  # of tiles, that sums are taken over
 
 
 @cache
@@ -193,7 +178,7 @@ def run_tiles(
                 waiting.clear()
                 raise
 
-    together(work, n_jobs, len(waiting), with_caller)
+    together(work, n_jobs, len(waiting), with_caller, waiting.clear)
 
 
 def sum_tiles(
@@ -209,17 +194,23 @@ def sum_tiles(
     """
     tiles = list(tiles)
     runs = slices(len(tiles), max(1, -(-len(tiles) // _RUNS)))
-    sums: list = [None] * len(runs)
+    lock, early = threading.Lock(), {}  # sums of runs whose turn has not come
+    turn = iter(range(len(runs)))
+    following = next(turn, None)
 
     def add(number):
+        nonlocal following
         first, *others = tiles[runs[number]]
-        sums[number] = np.array(function(first), total.dtype)
+        part = np.array(function(first), total.dtype)
         for tile in others:
-            sums[number] += function(tile)
+            part += function(tile)
+        with lock:
+            early[number] = part
+            while following in early:
+                np.add(total, early.pop(following), out=total)
+                following = next(turn, None)
 
     run_tiles(add, range(len(runs)), n_jobs, with_caller=False)
-    for part in sums:
-        total += part
     return total
 
 
@@ -228,12 +219,14 @@ def together(
     n_jobs: int | None = None,
     most: int | None = None,
     with_caller: bool = True,
+    abandon: Callable[[], object] = lambda: None,
 ) -> None:
     """Call ``function(thread, n_threads)`` on several threads at once, this one among them.
 
     There are at most `most`: as many as the work has parts. The function must share out its
     work by itself, and manage with fewer threads than were asked for: those that are busy with
-    something else come late or not at all.
+    something else come late or not at all. `abandon` is called if something is raised here, an
+    interrupt perhaps, so that the others end soon.
     """
     was_worker = _is_worker()
     cores = 1 if was_worker else core_count(n_jobs)
@@ -248,11 +241,15 @@ def together(
             if with_caller:
                 _worker.inside = True
                 function(0, n_threads)
+            else:
+                wait(helpers)
+        except BaseException:
+            abandon()
+            raise
         finally:
             _worker.inside = was_worker
-            if with_caller:  # nothing is left to do
-                for helper in helpers:
-                    helper.cancel()
+            for helper in helpers:  # nothing is left to do, or nothing shall be
+                helper.cancel()
             wait(helpers)
     for helper in helpers:
         if not helper.cancelled():

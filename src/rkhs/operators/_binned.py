@@ -238,7 +238,7 @@ class BinnedOperator(Operator):
             for block in shares[number]:
                 loop(block.bins, sizes[block.grids], rows, table, parts[number])
 
-        run_tiles(product, range(len(shares)), self.n_jobs)
+        run_tiles(product, range(len(shares)), self.n_jobs, with_caller=False)
         total = np.zeros_like(rows)
         for part in parts:
             total += part

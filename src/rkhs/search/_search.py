@@ -113,25 +113,22 @@ def search(
     Of a time budget, a quarter may go to length scales and another to trials, after which no
     further step of either begins; without one the result depends on the arguments alone.
     """
-    with single_threaded_blas:
-        return _search(source, target, weight, loss, offset, seed, memory, n_jobs, time_budget)
-
-
-def _search(source, target, weight, loss, offset, seed, memory, n_jobs, time_budget) -> Choice:
     begin = time.perf_counter()
     quarter = np.inf if time_budget is None else 0.25 * time_budget
     n_columns = source.shape[1]
-    columns, source, distinct, scales = related = learn_related(
-        Laplacian(), source, target, weight, seed, n_jobs, begin + quarter
-    )
+    with single_threaded_blas:  # small matrices, between tiles that want all cores
+        columns, source, distinct, scales = related = learn_related(
+            Laplacian(), source, target, weight, seed, n_jobs, begin + quarter
+        )
     if len(distinct.rows) < FEWEST_ROWS:
         return unsearched(source, weight, seed, "too few different rows for a search")
     report = [scales_line(related, n_columns)]
     task = split(source, distinct, _trial_size(source, target.shape[1]))
     n_rows = len(distinct.rows)
-    found, smooth = _best_parts(
-        source, task, n_rows, scales, report, begin + 2.0 * quarter, seed, memory, n_jobs
-    )
+    with single_threaded_blas:
+        found, smooth = _best_parts(
+            source, task, n_rows, scales, report, begin + 2.0 * quarter, seed, memory, n_jobs
+        )
     if (loss.coupled or loss.quadratic) and is_affordable(source, memory) and not found.late:
         whole = _try_whole(source, task, scales, report, found.deadline, seed, memory, n_jobs)
         left = np.inf if time_budget is None else begin + time_budget - time.perf_counter()
@@ -152,7 +149,8 @@ def _search(source, target, weight, loss, offset, seed, memory, n_jobs, time_bud
         ridges = list(dict.fromkeys([max(r, min(ridge, _LEAST_RIDGE)) for r in ridges]))
         centers = Nystrom(_TRIAL_CENTERS)
         trial = _representation(found, smooth, _TRIAL_GRIDS, centers, seed)
-        fit = best_ridge(task, kernel, trial, solver, loss, ridges, n_jobs)
+        with single_threaded_blas:
+            fit = best_ridge(task, kernel, trial, solver, loss, ridges, n_jobs)
         ridge = fit.ridge
         tol = _newton_tolerance(fit, loss.value(np.zeros_like(known), *task[4:]))
         solver = NewtonCG(tol=tol, max_inner=_NEWTON_INNER)
@@ -461,6 +459,8 @@ def _foresee(found, task, n_rows, seed, n_jobs, ridges=_GRID_RIDGES):
     if not shorter.loss < _NEARLY * found.error:
         return
     fewer = first_rows(task, len(task.source) // 4)
+    if len(ridges) == 1:  # of an alpha that is given
+        ridges = [ridges[0] * fewer.weight.sum() / task.weight.sum()]
     longer, short = (
         _few_grids(fewer, scaled(found.kernel, factor), seed, n_jobs, ridges).loss
         for factor in (found.factor, 0.5 * found.factor)

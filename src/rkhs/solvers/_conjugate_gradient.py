@@ -166,7 +166,8 @@ class ConjugateGradient(Solver):
             state.objective = 0.5 * float((loss + problem.alpha * norm).sum())
         else:
             # One after the other: a sum of the two would be new memory.
-            gain = sum(dots(state.unknown, v, n_jobs) for v in (system.right, state.residual))
+            gain = dots(state.unknown, system.right, n_jobs)
+            gain += dots(state.unknown, state.residual, n_jobs)
             state.objective = system.constant - 0.5 * float(gain.sum())
         error, first = state.energy, state.first_energy
         if problem.by_rows:  # the norm of the residual bounds that of the function's error
