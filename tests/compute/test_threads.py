@@ -77,8 +77,13 @@ def test_products_have_the_same_bits_for_any_number_of_threads(n_jobs):
 @pytest.mark.parametrize("n_tiles", [0, 1, 5, 40])
 def test_sums_over_tiles_have_the_same_bits_for_any_number_of_threads(n_tiles, n_jobs):
     values = np.random.default_rng(0).normal(size=(n_tiles, 3)).astype(np.float32)
+
+    def slow_at_first(i):
+        time.sleep(0.005 if i % 4 == 0 else 0)
+        return values[i]
+
     one, several = (
-        sum_tiles(lambda i: values[i], range(n_tiles), np.zeros(3), jobs) for jobs in (1, n_jobs)
+        sum_tiles(slow_at_first, range(n_tiles), np.zeros(3), jobs) for jobs in (1, n_jobs)
     )
     np.testing.assert_array_equal(one, several)
     np.testing.assert_allclose(one, values.sum(axis=0, dtype=np.float64), atol=1e-12)
