@@ -11,7 +11,9 @@ from rkhs.losses import SquaredError
 from rkhs.search import search
 from rkhs.search._sample import distinct_rows
 from rkhs.search._search import (
+    _TRIAL_GRIDS,
     _Best,
+    _few_grids,
     _foresee,
     _newton_tolerance,
     _radial_ratio,
@@ -150,3 +152,21 @@ def test_a_given_penalty_is_the_same_for_fewer_rows(monkeypatch):
     found = _Best(Laplacian(np.ones(2)), [], error=1.0, shorter=shorter)
     _foresee(found, task, 4000, 0, None, (1e-3 * weight.sum(),))
     assert alphas == pytest.approx([1e-3, 1e-3])
+
+
+def test_a_given_penalty_is_tried_to_its_end():
+    rows = np.random.default_rng(1).uniform(-1, 1, size=(1200, 3))
+    target = np.sin(25 * rows[:, :1]) * rows[:, 1:2]
+    fit, held = slice(0, 900), slice(900, None)
+    task = Task(
+        *(RowSource(rows[fit]), target[fit], np.ones(900)),
+        *(RowSource(rows[held]), target[held], np.ones(300)),
+    )
+    ridge, kernel = 1e-3, Laplacian(1.0)
+    grids = RandomBinning(_TRIAL_GRIDS, kernel=kernel, random_state=0).fit(rows[fit])
+    Z, Z_held = (grids.transform(part).toarray() for part in (rows[fit], rows[held]))
+    coef = np.linalg.solve(Z.T @ Z + ridge * np.eye(Z.shape[1]), Z.T @ target[fit])
+    exact = SquaredError().value(Z_held @ coef, target[held], np.full(300, 1 / 300))
+    found = _few_grids(task, kernel, 0, None, (ridge,))
+    # A path for many penalties, in few steps, ends 0.11 below.
+    assert found.loss == pytest.approx(exact, rel=0.09)
