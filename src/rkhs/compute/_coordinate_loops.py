@@ -9,6 +9,8 @@ from numba import njit
 
 from rkhs.compute._team import claim, finish, numbers16, numbers32, wait
 
+_SMALLEST = 1e-30  # curvature of a bin without rows of any weight
+
 _fast = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
 
 
@@ -50,6 +52,20 @@ def _add_of_bins(bins, change, f):
 
 
 @_fast
+def _sum_rows(bins, v, out):
+    """out[bins[i]] += v[i]."""
+    if v.shape[1] == 1:
+        source, target = v[:, 0], out[:, 0]
+        for i in range(bins.shape[0]):
+            target[bins[i]] += source[i]
+        return
+    for i in range(bins.shape[0]):
+        b = bins[i]
+        for c in range(v.shape[1]):
+            out[b, c] += v[i, c]
+
+
+@_fast
 def _sum_slopes(bins, slope, bend, shift, out):
     """out[bins[i]] += slope[i] + bend[i] * shift[i]."""
     if shift.shape[1] == 1:
@@ -64,29 +80,54 @@ def _sum_slopes(bins, slope, bend, shift, out):
 
 
 @_fast
-def add_grids(numbers, piece, starts, value, delta, f):
-    """f += Z delta on a piece of the rows; grids without a change are passed over.
+def add_of_support(numbers, piece, starts, value, support, delta, f):
+    """f += Z delta on a piece of the rows, for a change of some coordinates.
 
-    `numbers` are the addresses, kinds and lengths of the pieces' bin numbers.
+    `numbers` are the addresses, kinds and lengths of the pieces' bin numbers; `support` the
+    coordinates, growing, the grids that have some of them, and where those of each begin.
     """
+    coordinates, grids, runs = support
     addresses, wide, bounds = numbers
     length = bounds[piece + 1] - bounds[piece]
-    change = np.zeros((1, delta.shape[1]))
-    for g in range(starts.shape[0] - 1):
-        part = delta[starts[g] : starts[g + 1]]
-        if not np.any(part):
-            continue
-        size = part.shape[0]
-        if change.shape[0] < size + 1:
-            change = np.zeros((size + 1, delta.shape[1]))
-        for b in range(size):
-            for c in range(delta.shape[1]):
-                change[b, c] = value * part[b, c]
-        change[size] = 0.0
+    change = np.zeros((_largest(starts, grids) + 1, delta.shape[1]))
+    for k in range(grids.shape[0]):
+        g = grids[k]
+        for e in range(runs[k], runs[k + 1]):
+            change[coordinates[e] - starts[g]] = value * delta[e]
         if wide[piece, g]:
             _add_of_bins(numbers32(addresses[piece, g], length), change, f)
         else:
             _add_of_bins(numbers16(addresses[piece, g], length), change, f)
+        for e in range(runs[k], runs[k + 1]):
+            change[coordinates[e] - starts[g]] = 0.0
+
+
+@_fast
+def sum_over_support(numbers, first, last, starts, value, support, v, out):
+    """out = Z.T v at the coordinates in some grids of the support, numbers `first` to `last`."""
+    coordinates, grids, runs = support
+    addresses, wide, bounds = numbers
+    sums = np.empty((_largest(starts, grids[first:last]) + 1, v.shape[1]))
+    for k in range(first, last):
+        g = grids[k]
+        sums[: starts[g + 1] - starts[g] + 1] = 0.0
+        for piece in range(bounds.shape[0] - 1):
+            part = v[bounds[piece] : bounds[piece + 1]]
+            if wide[piece, g]:
+                _sum_rows(numbers32(addresses[piece, g], part.shape[0]), part, sums)
+            else:
+                _sum_rows(numbers16(addresses[piece, g], part.shape[0]), part, sums)
+        for e in range(runs[k], runs[k + 1]):
+            out[e] = value * sums[coordinates[e] - starts[g]]
+
+
+@njit(inline="always")
+def _largest(starts, grids):
+    """The number of bins of the largest of some grids."""
+    largest = 0
+    for g in grids:
+        largest = max(largest, starts[g + 1] - starts[g])
+    return largest
 
 
 @_fast
@@ -171,7 +212,7 @@ def _minimise_bins(g, part, starts, value, coef, curvature, penalty, rooms):
                 slope += rooms[p, b, c]
             slope *= value
             w = coef[j, c]
-            bend = curvature[j, c if curvature.shape[1] > 1 else 0]
+            bend = max(curvature[j, c if curvature.shape[1] > 1 else 0], _SMALLEST)
             worst = max(worst, _violation(slope, w, alpha, sparse))
             coef[j, c] = _minimiser(slope, w, bend, alpha, sparse)
             change[b, c] = value * (coef[j, c] - w)

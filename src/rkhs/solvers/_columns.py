@@ -6,17 +6,18 @@ depend on the number of threads; each piece has its own sums.
 
 import numpy as np
 
-from rkhs.compute import core_count, run_tiles, slices, tile_map, together, uniform
+from rkhs.compute import core_count, fill, run_tiles, slices, tile_map, together, uniform
 
 _STREAM = 4001  # of the random order of blocks
 _PIECE_ROWS = 32_768  # at least, so that a piece is worth a call of Python's
 _PIECES = 4  # at most, for kept rows
 _GRID_PIECE_ROWS = 2048  # the same for whole epochs in compiled code
 _GRID_PIECES = 8
+_GRID_SHARES = 16  # of the grids of a support, that threads take
 _LISTED_ROWS = 1024  # at once, of places in a support: lists stay in cache
 _PLACE = np.int16  # supports are small: `_support` sees to it
+SMALLEST = 1e-30  # curvature of a column of zeros
 _WIDTH = 64  # of a block of dense columns
-_SMALLEST = 1e-30  # curvature of a column of zeros
 _PRECISION = 1e-2  # of a block's own minimisation
 _SWEEPS = 100
 
@@ -42,7 +43,6 @@ class Columns:
     curvature: np.ndarray
     n_fixed = 0
     whole_epochs = False
-    least = _SMALLEST
 
     def blocks(self, seed: int, epoch: int) -> list:
         """The blocks in this epoch's random order."""
@@ -60,13 +60,15 @@ class Columns:
         """Z.T v of a block over a piece's rows."""
         raise NotImplementedError
 
-    def responses(self, delta: np.ndarray, n_jobs: int | None) -> np.ndarray:
-        """Z delta for all coordinates of fixed blocks, rows in the order of `pieces`."""
+    def responses(self, support: np.ndarray, delta: np.ndarray, n_jobs: int | None) -> np.ndarray:
+        """Z delta for some coordinates of fixed blocks, rows in the order of `pieces`."""
         out = np.zeros((self.pieces[-1].stop, delta.shape[1]))
+        whole = np.zeros((len(self.curvature), delta.shape[1]))
+        whole[support] = delta
 
         def add(piece):
             for block in range(self.n_fixed):
-                part = delta[self.coordinates(block)]
+                part = whole[self.coordinates(block)]
                 if part.any():
                     self.add(piece, block, part, out[self.pieces[piece]])
 
@@ -97,8 +99,10 @@ class Grids(Columns):
         self.pieces, self._numbers = _addresses(chunks, size)
         self._rooms = np.empty(0)
         self._shares = operator.squared_column_sums(weight[:, None])
-        self.curvature = bend * self._shares
-        np.maximum(self.curvature, _SMALLEST, out=self.curvature)
+        self.curvature = np.empty_like(self._shares)
+        fill(self.curvature, self._shares, operator.n_jobs)
+        if bend != 1.0:
+            self.curvature *= bend
 
     def sweep(self, blocks, slope, bend, shift, coef, curvature, alpha, sparse, n_jobs):
         """Minimise a quadratic of all rows and its penalty, one block after the other.
@@ -122,19 +126,43 @@ class Grids(Columns):
         together(lambda *who: _coordinate_loops.sweep((*who, claims, done), *shared, *rest), n_jobs)
         return found.max(axis=1)
 
-    def responses(self, delta, n_jobs):
+    def responses(self, support, delta, n_jobs):
         from rkhs.compute import _coordinate_loops
 
         out = np.zeros((self.pieces[-1].stop, delta.shape[1]))
+        matrix, where = (self._starts, self._value), self._by_grid(support)
 
         def add(piece):
             rows = out[self.pieces[piece]]
-            _coordinate_loops.add_grids(
-                self._numbers, piece, self._starts, self._value, delta, rows
-            )
+            _coordinate_loops.add_of_support(self._numbers, piece, *matrix, where, delta, rows)
 
         run_tiles(add, range(len(self.pieces)), n_jobs)
         return out
+
+    def gradient(self, support, v, n_jobs):
+        """Z.T v of some coordinates, rows in the order of `pieces`."""
+        from rkhs.compute import _coordinate_loops
+
+        out = np.empty((len(support), v.shape[1]))
+        matrix, where = (self._starts, self._value), self._by_grid(support)
+
+        def add(some):
+            _coordinate_loops.sum_over_support(
+                self._numbers, some.start, some.stop, *matrix, where, v, out
+            )
+
+        n_grids = len(where[1])
+        run_tiles(add, slices(n_grids, -(-n_grids // _GRID_SHARES)), n_jobs)
+        return out
+
+    def _by_grid(self, support):
+        """Growing coordinates, the grids that have some, and where those of each begin."""
+        grids = self._grids_of(support)
+        runs = np.searchsorted(support, np.append(self._starts[grids], self._starts[-1]))
+        return support, grids, runs
+
+    def _grids_of(self, support):
+        return np.unique(np.searchsorted(self._starts, support, side="right") - 1)
 
     def entries_in(self, support):
         """The mean number of a row's entries in some coordinates, rows by weight."""
@@ -154,7 +182,7 @@ class Grids(Columns):
         n_parts = core_count(n_jobs)
         edges = self._even_edges(support, n_old, n_parts)
         n_rows = min(_LISTED_ROWS, max(piece.stop - piece.start for piece in self.pieces))
-        grids = np.unique(np.searchsorted(self._starts, support, side="right") - 1)
+        grids = self._grids_of(support)
         old, new = np.empty((2, n_rows, len(grids)), _PLACE)
         lists = old, new, *np.empty((2, n_rows), np.int64)
         n_runs = sum(-(-(piece.stop - piece.start) // n_rows) for piece in self.pieces)
@@ -188,7 +216,7 @@ class RandomBins(Columns):
         self._batch = batch or max(1, n_bins // n_grids)
         self._n_bins = n_bins
         self.curvature = bend * operator.squared_column_sums(weight[:, None])
-        np.maximum(self.curvature, _SMALLEST, out=self.curvature)
+        np.maximum(self.curvature, SMALLEST, out=self.curvature)
         self.curvature *= _damping(n_grids, self._batch, n_bins)
 
     def blocks(self, seed, epoch):
@@ -232,7 +260,7 @@ class DenseBlocks(Columns):
             Z = columns[:, piece].astype(np.float64)
             total += (Z * weight[piece]) @ Z.T
         diagonal = np.einsum("ii->i", total)
-        np.maximum(diagonal, _SMALLEST, out=diagonal)
+        np.maximum(diagonal, SMALLEST, out=diagonal)
         return total
 
     def coordinates(self, block):
@@ -265,7 +293,7 @@ class RandomColumns(Columns):
         size = len(self._columns)
         self._batch = min(batch or 1, size)
         squares = [np.square(column, dtype=np.float64) @ weight for column in self._columns]
-        self.curvature = bend * np.maximum(squares, _SMALLEST)[:, None]
+        self.curvature = bend * np.maximum(squares, SMALLEST)[:, None]
         self.curvature *= _damping(size, self._batch, size)
 
     def blocks(self, seed, epoch):

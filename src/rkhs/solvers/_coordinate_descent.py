@@ -29,7 +29,7 @@ class _CoordinateState(State):
     target: np.ndarray = field(default_factory=lambda: np.empty(0))
     weight: np.ndarray = field(default_factory=lambda: np.empty(0))
     curvature: np.ndarray = field(default_factory=lambda: np.empty(0))
-    last: np.ndarray = field(default_factory=lambda: np.empty(0))  # room for such coefficients
+    before: np.ndarray = field(default_factory=lambda: np.empty(0))  # an epoch: such coefficients
     violations: np.ndarray = field(default_factory=lambda: np.empty(0))  # block by block
     blocks: list = field(default_factory=list)  # of this round
     moment: tuple = (np.empty(0, np.intp), None)  # of some columns of Z, and which
@@ -206,8 +206,10 @@ def _sweep(problem, state):
     columns, loss = state.columns, problem.loss
     if state.round == 0:
         _expand(problem, state)
-    f, coef = state.f, _kept_copy(problem, state)
-    highest = state.objective + _ROUNDING * abs(state.objective)
+    if state.before.shape != state.coef.shape:
+        state.before = np.empty_like(state.coef)  # memory to be used again: there may be many
+    fill(state.before, state.coef, problem.n_jobs)
+    f, highest = state.f, state.objective + _ROUNDING * abs(state.objective)
     shift = np.zeros_like(f)
     violations = columns.sweep(
         state.blocks,
@@ -223,16 +225,18 @@ def _sweep(problem, state):
     state.violations[state.blocks] = violations
     state.f = f + shift
     _measure(problem, state)
-    if loss.quadratic or state.objective <= highest:
-        return float(violations.max())
-    size, delta = 1.0, state.coef - coef
-    while not state.objective <= highest:
-        size = 0.5 * size if size > 0.5**_BACKTRACKS else 0.0
-        state.coef, state.f = coef + size * delta, f + size * shift
-        _measure(problem, state)
-        if size == 0.0:
-            break
+    if not loss.quadratic and not state.objective <= highest:
+        _shorten(problem, state, f, shift, highest)
     return float(violations.max())
+
+
+def _shorten(problem, state, f, shift, highest):
+    """Go back along an epoch's way, from the responses before it, until the objective is lower."""
+    size, delta = 1.0, state.coef - state.before
+    while size > 0.0 and not state.objective <= highest:
+        size = 0.5 * size if size > 0.5**_BACKTRACKS else 0.0
+        state.coef, state.f = state.before + size * delta, f + size * shift
+        _measure(problem, state)
 
 
 def _expand(problem, state):
@@ -245,15 +249,6 @@ def _expand(problem, state):
     # Memory that is new to the system costs as much as the sums.
     out = state.curvature if state.curvature.shape[1] == bends.shape[1] else None
     state.curvature = problem.operator.squared_column_sums(bends, out)
-    np.maximum(state.curvature, state.columns.least, out=state.curvature)
-
-
-def _kept_copy(problem, state):
-    """The coefficients, copied to memory that is used again: there may be many."""
-    if state.last.shape != state.coef.shape:
-        state.last = np.empty_like(state.coef)
-    fill(state.last, state.coef, problem.n_jobs)
-    return state.last
 
 
 def _epoch(problem, state):

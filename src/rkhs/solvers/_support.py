@@ -4,6 +4,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky
 
 from rkhs.compute import blas_for
+from rkhs.solvers._columns import SMALLEST
 from rkhs.solvers._newton_cg import conjugate_gradients, weighted_hessian
 from rkhs.solvers._responses import objective_at, second_derivatives, table_order
 
@@ -55,10 +56,11 @@ def _room(problem):
 
 def _direct(problem, state, supports, tolerance):
     """Minimise the second-order expansion on the support of each output, in place."""
-    columns, coef = state.columns, state.coef
-    slopes = problem.operator.rmatmat(table_order(state, state.slopes), state.last)
+    columns, coef, n_jobs = state.columns, state.coef, problem.n_jobs
+    used = np.unique(np.concatenate(supports))
+    gradient = columns.gradient(used, state.slopes, n_jobs)
+    delta = np.zeros_like(gradient)
     second = None if problem.loss.quadratic else second_derivatives(problem, state)
-    delta = np.zeros_like(coef)
     precision = max(0.3 * tolerance, _PRECISION * state.largest)
     for c, support in enumerate(supports):
         if not len(support):
@@ -66,14 +68,14 @@ def _direct(problem, state, supports, tolerance):
         if second is None:
             moment = _kept_moment(problem, state, support)
         else:
-            moment = columns.second_moment(support, state.weight * second[:, c], problem.n_jobs)
-        w = coef[support, c]
-        delta[support, c] = _minimised(moment, slopes[support, c], w, problem.alpha, precision) - w
-    along = columns.responses(delta, problem.n_jobs)
-    used, size = np.unique(np.concatenate(supports)), 1.0
+            moment = columns.second_moment(support, state.weight * second[:, c], n_jobs)
+        here, w = np.searchsorted(used, support), coef[support, c]
+        new = _minimised(moment, gradient[here, c], w, problem.alpha, precision)
+        delta[here, c] = new - w
+    along, size = columns.responses(used, delta, n_jobs), 1.0
     before = coef[used]
     for _ in range(_TRIALS):
-        coef[used] = before + size * delta[used]
+        coef[used] = before + size * delta
         f = state.f + size * along
         if objective_at(problem, state, coef, f) < state.objective:
             return coef, f
@@ -210,7 +212,7 @@ def _by_conjugate_gradients(problem, state, sparse):
     # The vectors are those of the rows of coefficients that the support meets: often few.
     used = np.flatnonzero(support.any(axis=1))
     support = support[used]
-    scale = support / (state.curvature[used] + ridge)
+    scale = support / np.maximum(state.curvature[used] + ridge, SMALLEST)
     whole, whole_product = np.zeros_like(gradient), np.empty_like(gradient)
 
     def multiply(p):
@@ -226,7 +228,8 @@ def _by_conjugate_gradients(problem, state, sparse):
         new = coef + size * whole
         if sparse:
             new[np.sign(new) != np.sign(coef)] = 0.0
-        responses = state.f + state.columns.responses(new - coef, problem.n_jobs)
+        change = new[used] - coef[used]
+        responses = state.f + state.columns.responses(used, change, problem.n_jobs)
         if objective_at(problem, state, new, responses) < state.objective:
             return new, responses
         size *= 0.25
