@@ -103,10 +103,13 @@ class Problem:
             Z = part.take(rows)
             if part.is_sparse:
                 common += (Z @ Z.T).toarray()
-            elif known.any():
-                other += Z @ Z.T
+                continue
+            with blas_for(Z.shape[1]):
+                moment = Z @ Z.T
+            if known.any():
+                other += moment
             else:
-                known += Z @ Z.T
+                known += moment
         own = root**2 * np.diagonal(common)
         np.fill_diagonal(common, 0.0)
         ridge = self.alpha * n_rows

@@ -440,7 +440,11 @@ class RandomBinning(FeatureMap):
     def sparse_rows(self, source, rows, dtype, n_jobs=None):
         """Features of rows of a source, a CSR matrix."""
         found = self.find(source, rows, n_jobs)
-        bins = np.concatenate([block.bins for blocks in found for block in blocks]).T
+        bins = np.concatenate([block.bins for blocks in found for block in blocks])
+        return self.sparse_bins(bins.T, dtype)
+
+    def sparse_bins(self, bins, dtype):
+        """Features of rows whose bin numbers (rows, grids) are known, a CSR matrix."""
         bins = bins.astype(np.int64)
         known = bins < np.diff(self.starts_)
         indptr = np.concatenate([[0], np.cumsum(known.sum(axis=1))])

@@ -268,6 +268,16 @@ class BinnedOperator(Operator):
 
     def take(self, index):
         """The given rows as a CSR matrix."""
+        if self._is_whole:
+            _, order, blocks = self._chunks[0]
+            if order is not None:
+                place = np.empty_like(order)
+                place[order] = np.arange(len(order))
+                index = place[index]
+            bins = np.empty((len(index), len(self._starts) - 1), np.uint32)
+            for block in blocks:
+                bins[:, block.grids] = block.bins[:, index].T
+            return self._map.sparse_bins(bins, self.dtype)
         return self._map.sparse_rows(self._source, index, self.dtype, self.n_jobs)
 
 
