@@ -30,6 +30,10 @@ def test_a_weighted_median_is_the_lower_median_of_repetitions(pairs):
     values, weight = np.array(pairs, dtype=float).T
     repeated = np.repeat(values, weight.astype(int))
     assert weighted_median(values, weight) == lower_median(repeated)
+    one_each = np.ones(len(repeated))
+    for share in (0.25, 0.5, 0.75):
+        expected = weighted_median(values, weight, share)
+        assert weighted_median(repeated, one_each, share) == expected
 
 
 @pytest.mark.parametrize("Kernel", [Gaussian, Exponential, Matern])

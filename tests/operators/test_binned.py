@@ -51,6 +51,19 @@ def test_products_are_those_of_the_sparse_matrix(n_outputs, scale, kept):
         )
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_rows_are_taken_in_any_order_from_kept_bins_and_from_keys(kept):
+    binning, source, X = fitted(scale=0.5)
+    index = rng.integers(N_ROWS, size=50)
+    Q = binning.operator(source if kept else RowSource(X), np.float64)
+    assert Q.keeps_all == kept
+    assert (Q.take(index) != binning.transform(X)[index]).nnz == 0
+    rows, far = np.array([7, 3, 0]), np.vstack([X[:5], X[:5] + 1e6])
+    Q = binning.operator(RowSource(far), np.float64)
+    Q.hold()  # with rows in bins that are not known
+    assert (Q.take(rows) != binning.transform(far)[rows]).nnz == 0
+
+
 def test_rows_in_cells_of_no_training_row_get_nothing():
     binning, _, X = fitted(scale=0.1)
     far = RowSource(X + 1e6)

@@ -77,7 +77,7 @@ def claim(claims, stage, first):
     n_units = claims.shape[1]
     for k in range(n_units):
         unit = (first + k) % n_units
-        if _add(claims[stage], unit, 1) == 0:
+        if _read(claims[stage], unit) == 0 and _add(claims[stage], unit, 1) == 0:
             return unit
     return -1
 

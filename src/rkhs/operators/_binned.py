@@ -58,6 +58,7 @@ class BinnedOperator(Operator):
         self._starts = feature_map.starts_
         self._value = feature_map.value_
         self._scratch: np.ndarray | None = None
+        self._places: np.ndarray | None = None  # of rows in the order that bins are kept in
         self._chunks = list(chunks)
         done = self._chunks[-1][0].stop if self._chunks else 0
         step = feature_map.rows_at_once
@@ -271,9 +272,10 @@ class BinnedOperator(Operator):
         if self._is_whole:
             _, order, blocks = self._chunks[0]
             if order is not None:
-                place = np.empty_like(order)
-                place[order] = np.arange(len(order))
-                index = place[index]
+                if self._places is None:
+                    self._places = np.empty(len(order), np.uint32)
+                    self._places[order] = np.arange(len(order), dtype=np.uint32)
+                index = self._places[index]
             bins = np.empty((len(index), len(self._starts) - 1), np.uint32)
             for block in blocks:
                 bins[:, block.grids] = block.bins[:, index].T
