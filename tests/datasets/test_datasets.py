@@ -1,5 +1,7 @@
 """Named tables come from the user's folder or a download; the arm obeys its formula."""
 
+from urllib.error import URLError
+
 import numpy as np
 import pytest
 import sklearn.datasets
@@ -53,6 +55,37 @@ def test_file_without_targets_is_refused(folder):
     np.savez(folder / "half.npz", X=np.eye(2))
     with pytest.raises(ValueError, match=r"half.npz' has no array named y\."):
         datasets.load("half")
+
+
+@pytest.mark.parametrize("kept", [0, 10, 0.5, 0.95])
+def test_damaged_file_is_named(folder, kept):
+    path = folder / "half.npz"
+    np.savez_compressed(path, X=np.random.default_rng(0).normal(size=(100, 3)), y=np.arange(100))
+    whole = path.read_bytes()
+    path.write_bytes(whole[: kept if isinstance(kept, int) else int(kept * len(whole))])
+    with pytest.raises(ValueError, match=r"half\.npz' is damaged"):
+        datasets.load("half")
+
+
+def test_changed_bytes_are_noticed(folder):
+    path = folder / "changed.npz"
+    np.savez_compressed(path, X=np.random.default_rng(0).normal(size=(100, 3)), y=np.arange(100))
+    data = bytearray(path.read_bytes())
+    data[500] ^= 0xFF
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=r"changed\.npz' is damaged"):
+        datasets.load("changed")
+
+
+def test_failed_download_says_what_to_do(no_folder, monkeypatch):
+    def unreachable(**_):
+        raise URLError("no network")
+
+    monkeypatch.setattr(sklearn.datasets, "fetch_covtype", unreachable)
+    with pytest.raises(
+        OSError, match=r"'covtype' could not be.*no network.*covtype\.npz.*RKHS_DATA"
+    ):
+        datasets.load("covtype")
 
 
 @pytest.mark.parametrize("name", ["nothing", "../outside", "", "mine.npz"])

@@ -8,10 +8,15 @@ import numpy as np
 from rkhs.compute._threads import run_tiles, slices
 
 _LENGTH = 2**17  # of the pieces that threads take
+_FEWEST = 4  # pieces that are worth waking a thread for
 
 
 def _pieces(array):
     return slices(len(array), max(1, _LENGTH // array.shape[1]))
+
+
+def _run(function, tiles, n_jobs):
+    run_tiles(function, tiles, n_jobs if len(tiles) >= _FEWEST else 1)
 
 
 def _one_a_column(factor, A):
@@ -24,7 +29,7 @@ def fill(A: np.ndarray, values, n_jobs=None) -> None:
     def part(piece):
         A[piece] = values[piece] if isinstance(values, np.ndarray) else values
 
-    run_tiles(part, _pieces(A), n_jobs)
+    _run(part, _pieces(A), n_jobs)
 
 
 def multiply(A: np.ndarray, B: np.ndarray, out: np.ndarray, n_jobs=None) -> None:
@@ -33,7 +38,7 @@ def multiply(A: np.ndarray, B: np.ndarray, out: np.ndarray, n_jobs=None) -> None
     def part(piece):
         np.multiply(A[piece], B[piece], out=out[piece])
 
-    run_tiles(part, _pieces(out), n_jobs)
+    _run(part, _pieces(out), n_jobs)
 
 
 def dots(A: np.ndarray, B: np.ndarray, n_jobs=None) -> np.ndarray:
@@ -59,7 +64,7 @@ def _each_piece(function, A, parts, n_jobs):
     def part(number):
         parts[number] = function(pieces[number])
 
-    run_tiles(part, range(len(pieces)), n_jobs)
+    _run(part, range(len(pieces)), n_jobs)
 
 
 def add_multiple(A: np.ndarray, factor: np.ndarray | float, B: np.ndarray, n_jobs=None) -> None:
@@ -67,7 +72,7 @@ def add_multiple(A: np.ndarray, factor: np.ndarray | float, B: np.ndarray, n_job
     from rkhs.compute import _loops
 
     factor = _one_a_column(factor, A)
-    run_tiles(lambda piece: _loops.add_multiple(A[piece], factor, B[piece]), _pieces(A), n_jobs)
+    _run(lambda piece: _loops.add_multiple(A[piece], factor, B[piece]), _pieces(A), n_jobs)
 
 
 def multiply_and_add(A: np.ndarray, factor: np.ndarray | float, B: np.ndarray, n_jobs=None) -> None:
@@ -75,4 +80,4 @@ def multiply_and_add(A: np.ndarray, factor: np.ndarray | float, B: np.ndarray, n
     from rkhs.compute import _loops
 
     factor = _one_a_column(factor, A)
-    run_tiles(lambda piece: _loops.multiply_and_add(A[piece], factor, B[piece]), _pieces(A), n_jobs)
+    _run(lambda piece: _loops.multiply_and_add(A[piece], factor, B[piece]), _pieces(A), n_jobs)

@@ -1,6 +1,8 @@
 """Named tables: from a folder of the user's, else through scikit-learn's downloads."""
 
 import os
+import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -101,16 +103,32 @@ def load(name: str) -> Dataset:
     if name in files:
         return _read(files[name])
     if name in _DOWNLOADS:
-        return _DOWNLOADS[name]()
+        return _downloaded(name)
     known = ", ".join(repr(known) for known in sorted({*files, *_DOWNLOADS}))
     place = f"NAME.npz in {folder!r}" if folder else "a folder of NAME.npz files in RKHS_DATA"
     raise ValueError(f"There is no data set {name!r}. Known are {known}; add others as {place}.")
 
 
+def _downloaded(name: str) -> Dataset:
+    try:
+        return _DOWNLOADS[name]()
+    except OSError as error:  # no network, no room on the disk
+        raise OSError(
+            f"{name!r} could not be downloaded ({error}). Put it as {name}.npz, with arrays X "
+            "and y, into a folder, and set the environment variable RKHS_DATA to that folder."
+        ) from error
+
+
 def _read(path: Path) -> Dataset:
-    with np.load(path, allow_pickle=False) as arrays:
-        missing = [field for field in ("X", "y") if field not in arrays]
-        if missing:
-            raise ValueError(f"{str(path)!r} has no array named {' or '.join(missing)}.")
-        X_test, y_test = (arrays.get(field) for field in ("X_test", "y_test"))
-        return Dataset(arrays["X"], arrays["y"], X_test, y_test)
+    damaged = f"{str(path)!r} is damaged, or no file of numpy.savez."
+    if not zipfile.is_zipfile(path):
+        raise ValueError(damaged)
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            missing = [field for field in ("X", "y") if field not in arrays]
+            if missing:
+                raise ValueError(f"{str(path)!r} has no array named {' or '.join(missing)}.")
+            X_test, y_test = (arrays.get(field) for field in ("X_test", "y_test"))
+            return Dataset(arrays["X"], arrays["y"], X_test, y_test)
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise ValueError(damaged) from error
