@@ -1,12 +1,15 @@
 """Categories become codes that mean the same in every frame."""
 
+import datetime
+import decimal
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 from sklearn.base import BaseEstimator
 
-from rkhs.data import encode_categories, extends, learn_categories
+from rkhs.data import encode_categories, extends, learn_categories, refuse_text
 from rkhs.data._categories import UNSEEN, text_columns
 
 CITIES = ["Rome", "Oslo", None, "Rome", "Bern"]
@@ -124,3 +127,36 @@ def test_other_columns_are_refused_in_scikit_learns_words():
     ]:
         with pytest.raises(ValueError, match=words):
             encode_categories(other, categories, fitted(frame))
+
+
+@pytest.mark.parametrize(
+    ("values", "example"),
+    [
+        (pd.Series([[1, 2], [3]]), r"\[1, 2\]"),
+        (pd.Series([1.0, {"a": 1}]), r"\{'a': 1\}"),
+        (pd.Series([datetime.time(5), None]), r"datetime\.time\(5, 0\)"),
+        (pd.Series(pd.arrays.IntervalArray.from_breaks([0, 1, 2])), r"Interval\(0, 1"),
+        (pl.Series([[1, 2], [3]]), r"\[1, 2\]"),
+        (pl.Series([{"a": 1}, {"a": 2}]), r"\{'a': 1\}"),
+        (pl.Series([b"x", b"y"]), "b'x'"),
+    ],
+)
+def test_columns_of_other_things_are_named(values, example):
+    kind = pl.DataFrame if isinstance(values, pl.Series) else pd.DataFrame
+    frame = kind({"age": [1, 2], "other": values})
+    for refuse in (learn_categories, refuse_text):
+        with pytest.raises(ValueError, match=f"'other' holds values like .*{example}"):
+            refuse(frame)
+
+
+@pytest.mark.parametrize(
+    "values", [[None, True], [decimal.Decimal("1.5"), None], [np.float32(1), 2]]
+)
+def test_objects_that_are_numbers_are_left_alone(values):
+    frame = pd.DataFrame({"n": pd.Series(values, dtype=object)})
+    assert learn_categories(frame)[0] is frame
+
+
+def test_rows_that_are_not_there_yet_are_asked_for():
+    with pytest.raises(TypeError, match=r"X\.collect\(\)"):
+        learn_categories(pl.DataFrame({"a": [1.5]}).lazy())

@@ -1,5 +1,7 @@
 """Columns of raw tables."""
 
+import datetime
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -83,10 +85,15 @@ def test_dates_are_days(library):
         frame = pl.from_pandas(frame).with_columns(
             day=pl.Series(["1970-01-03", None]).str.to_date()
         )
+    else:
+        day, hours = datetime.date(1970, 1, 3), datetime.timedelta(hours=36)
+        frame["month"] = pd.PeriodIndex(["1970-02", None], freq="M")
+        frame["day"] = pd.Series([day, None], dtype=object)
+        frame["hours"] = pd.Series([hours, None], dtype=object)
     out = dates_as_numbers(frame)
-    expected = {"at": 1.25, "zone": 1.25 - 1 / 24, "long": 1.5, "x": 1.0}
-    if library == "polars":
-        expected["day"] = 2.0
+    expected = {"at": 1.25, "zone": 1.25 - 1 / 24, "long": 1.5, "x": 1.0, "day": 2.0}
+    if library == "pandas":
+        expected |= {"month": 31.0, "hours": 1.5}
     for name, value in expected.items():
         assert out[name][0] == pytest.approx(value)
         assert name == "x" or np.isnan(out[name][1])

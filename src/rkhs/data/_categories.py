@@ -6,11 +6,15 @@ are strings, numbers and booleans, or None for missing values; of others (interv
 is the text that counts.
 """
 
+import datetime
+
 import numpy as np
 from sklearn.utils.validation import _check_feature_names, _check_n_features
 
 UNSEEN = -1  # code of a category that is not in the list
-_DATES = ("date", "time", "duration")  # how the names of their types begin
+_DATES = ("date", "time", "duration", "period")  # how the names of their types begin
+_DATE_OBJECTS = (datetime.date, datetime.timedelta)  # a datetime is a date
+_OTHER = ("interval", "list", "struct", "array", "binary", "object")  # that may be no numbers
 _DAY = 86_400e6  # microseconds
 _MOST = 2**24  # codes that float32 tells apart
 
@@ -44,6 +48,7 @@ def learn_categories(X, known=None):
     """
     if not _is_frame(X):
         return X, None
+    _refuse_other(X)
     if known is None or len(known) != X.shape[1]:
         known = [None] * X.shape[1]
     text = set(text_columns(X))
@@ -78,14 +83,33 @@ def dates_as_numbers(X):
     """
     if not _is_frame(X):
         return X
-    kinds = [str(dtype).lower() for dtype in X.dtypes]
-    places = [j for j, kind in enumerate(kinds) if kind.startswith(_DATES)]
+    places = [j for j, kind in enumerate(_kinds(X)) if _is_dates(kind, _column(X, j))]
     return _replaced(X, {j: _days(_column(X, j)) for j in places}) if places else X
+
+
+def _is_dates(kind, column) -> bool:
+    return kind.startswith(_DATES) or isinstance(_first_object(kind, column), _DATE_OBJECTS)
+
+
+def _first_object(kind, column):
+    """The first value of a column of Python objects that is not missing, else None."""
+    if kind != "object" or not hasattr(column, "first_valid_index"):
+        return None
+    known = column.notna().to_numpy()
+    return column.iloc[known.argmax()] if known.any() else None
 
 
 def _days(column):
     """A column of dates or durations in days, NaN where it has none."""
     if hasattr(column, "iloc"):
+        import pandas as pd
+
+        kind = str(column.dtype).lower()
+        if kind == "object":
+            durations = isinstance(_first_object(kind, column), datetime.timedelta)
+            column = (pd.to_timedelta if durations else pd.to_datetime)(column)
+        elif kind.startswith("period"):
+            column = column.dt.to_timestamp()
         if getattr(column.dtype, "tz", None) is not None:
             column = column.dt.tz_convert("UTC").dt.tz_localize(None)
         values = column.to_numpy()
@@ -146,6 +170,34 @@ def refuse_text(X) -> None:
             "first, for example with sklearn.preprocessing.OneHotEncoder in a ColumnTransformer; "
             'or use features="random_binning", which takes categorical columns as they are.'
         )
+    if _is_frame(X):
+        _refuse_other(X)
+
+
+def _refuse_other(X) -> None:
+    """Say which column of a data frame holds what is no number and no category."""
+    text = text_columns(X)
+    for j, kind in enumerate(_kinds(X)):
+        if j in text or not kind.startswith(_OTHER):
+            continue
+        values = _column(X, j)
+        if kind == "object" and hasattr(values, "iloc"):  # anything: pandas does not say what
+            values = (value for value in values if not _is_number(value))
+        else:
+            values = values.head(1).to_list()
+        for value in values:
+            raise ValueError(
+                f"Column {X.columns[j]!r} holds values like {value!r:.80} (type {kind}), which "
+                "are neither numbers nor text nor dates. Leave it out, or make numbers, text or "
+                "a categorical column of it first."
+            )
+
+
+def _is_number(value) -> bool:
+    try:
+        return value is None or isinstance(float(value), float)
+    except (TypeError, ValueError):
+        return False
 
 
 def text_columns(X) -> list[int]:
@@ -154,13 +206,19 @@ def text_columns(X) -> list[int]:
         return []
     return [
         j
-        for j, kind in enumerate(str(dtype).lower() for dtype in X.dtypes)
-        if kind.startswith(("str", "categor", "enum"))
+        for j, kind in enumerate(_kinds(X))
+        if (kind.startswith(("str", "categor", "enum")) and not kind.startswith("struct"))
         or (kind == "object" and any(isinstance(value, str) for value in _column(X, j)))
     ]
 
 
+def _kinds(X) -> list[str]:
+    return [str(dtype).lower() for dtype in X.dtypes]
+
+
 def _is_frame(X) -> bool:
+    if type(X).__name__ == "LazyFrame":
+        raise TypeError("A LazyFrame has no rows yet. Give its rows: X.collect().")
     dtypes = getattr(X, "dtypes", None)
     return dtypes is not None and len(getattr(X, "columns", [])) == len(list(dtypes))
 
