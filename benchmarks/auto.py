@@ -162,9 +162,10 @@ def apart(name, method, options):
         done = subprocess.run(command, capture_output=True, text=True, timeout=options.longest)
     except subprocess.TimeoutExpired:
         return {"left_out": f"not done after {options.longest} s"}
+    if done.returncode < 0:  # memory, most likely
+        return {"left_out": f"ended by signal {-done.returncode}"}
     if done.returncode:
-        message = done.stderr.strip().splitlines() or [f"ended by signal {-done.returncode}"]
-        return {"left_out": message[-1][:100]}
+        return {"left_out": done.stderr.strip().splitlines()[-1][:100]}
     return json.loads(done.stdout.splitlines()[-1])
 
 

@@ -86,10 +86,9 @@ def test_dates_are_days(library):
             day=pl.Series(["1970-01-03", None]).str.to_date()
         )
     else:
-        day, hours = datetime.date(1970, 1, 3), datetime.timedelta(hours=36)
         frame["month"] = pd.PeriodIndex(["1970-02", None], freq="M")
-        frame["day"] = pd.Series([day, None], dtype=object)
-        frame["hours"] = pd.Series([hours, None], dtype=object)
+        frame["day"] = pd.Series([datetime.date(1970, 1, 3), None], dtype="date32[pyarrow]")
+        frame["hours"] = frame["long"].astype("duration[us][pyarrow]")
     out = dates_as_numbers(frame)
     expected = {"at": 1.25, "zone": 1.25 - 1 / 24, "long": 1.5, "x": 1.0, "day": 2.0}
     if library == "pandas":

@@ -121,17 +121,24 @@ def test_second_moments_on_a_support_are_those_of_its_columns():
 
 
 @pytest.mark.parametrize("n_outputs", [1, 3])
-def test_products_with_a_support_are_those_of_its_columns(n_outputs):
+@pytest.mark.parametrize("size", [0, 90])
+def test_products_with_a_support_are_those_of_its_columns(n_outputs, size, monkeypatch):
+    monkeypatch.setattr("rkhs.solvers._columns._GRID_PIECE_ROWS", 64)
     problem = correlated_problem()
     columns = CoordinateDescent().init(problem).columns
+    assert len(columns.pieces) > 2
     rng = np.random.default_rng(0)
-    support = np.sort(rng.permutation(problem.operator.shape[1])[:90])
+    support = np.sort(rng.permutation(problem.operator.shape[1])[:size])
     Z = problem.features.transform(problem.source[slice(None)]).toarray()[columns.order][:, support]
-    delta, v = rng.normal(size=(90, n_outputs)), rng.normal(size=(len(Z), n_outputs))
-    for n_jobs in (1, 3):
-        responses = columns.responses(support, delta, n_jobs)
-        np.testing.assert_allclose(responses, Z @ delta, rtol=1e-12, atol=1e-12)
-        np.testing.assert_allclose(columns.gradient(support, v, n_jobs), Z.T @ v, atol=1e-12)
+    delta, v = rng.normal(size=(size, n_outputs)), rng.normal(size=(len(Z), n_outputs))
+    one, three = (
+        (columns.responses(support, delta, n_jobs), columns.gradient(support, v, n_jobs))
+        for n_jobs in (1, 3)
+    )
+    np.testing.assert_allclose(one[0], Z @ delta, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(one[1], Z.T @ v, atol=1e-12)
+    for first, second in zip(one, three, strict=True):
+        np.testing.assert_array_equal(first, second)
 
 
 def test_logistic_loss_has_the_optimum_of_liblinear():

@@ -9,8 +9,6 @@ from numba import njit
 
 from rkhs.compute._team import claim, finish, numbers16, numbers32, wait
 
-_SMALLEST = 1e-30  # curvature of a bin without rows of any weight
-
 _fast = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
 
 
@@ -18,6 +16,8 @@ _fast = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", 
 def _minimiser(slope, w, curvature, alpha, sparse):
     """Of slope (v - w) + curvature (v - w)^2 / 2 + alpha |v| (sparse), or + alpha v^2 / 2."""
     pull = curvature * w - slope
+    if not curvature + alpha > 0.0:  # a bin whose rows weigh nothing
+        return w
     if not sparse:
         return pull / (curvature + alpha)
     if pull > alpha:
@@ -93,13 +93,15 @@ def add_of_support(numbers, piece, starts, value, support, delta, f):
     for k in range(grids.shape[0]):
         g = grids[k]
         for e in range(runs[k], runs[k + 1]):
-            change[coordinates[e] - starts[g]] = value * delta[e]
+            for c in range(delta.shape[1]):  # a row at once would be an array of its own
+                change[coordinates[e] - starts[g], c] = value * delta[e, c]
         if wide[piece, g]:
             _add_of_bins(numbers32(addresses[piece, g], length), change, f)
         else:
             _add_of_bins(numbers16(addresses[piece, g], length), change, f)
         for e in range(runs[k], runs[k + 1]):
-            change[coordinates[e] - starts[g]] = 0.0
+            for c in range(delta.shape[1]):
+                change[coordinates[e] - starts[g], c] = 0.0
 
 
 @_fast
@@ -118,7 +120,8 @@ def sum_over_support(numbers, first, last, starts, value, support, v, out):
             else:
                 _sum_rows(numbers16(addresses[piece, g], part.shape[0]), part, sums)
         for e in range(runs[k], runs[k + 1]):
-            out[e] = value * sums[coordinates[e] - starts[g]]
+            for c in range(v.shape[1]):
+                out[e, c] = value * sums[coordinates[e] - starts[g], c]
 
 
 @njit(inline="always")
@@ -212,7 +215,7 @@ def _minimise_bins(g, part, starts, value, coef, curvature, penalty, rooms):
                 slope += rooms[p, b, c]
             slope *= value
             w = coef[j, c]
-            bend = max(curvature[j, c if curvature.shape[1] > 1 else 0], _SMALLEST)
+            bend = curvature[j, c if curvature.shape[1] > 1 else 0]
             worst = max(worst, _violation(slope, w, alpha, sparse))
             coef[j, c] = _minimiser(slope, w, bend, alpha, sparse)
             change[b, c] = value * (coef[j, c] - w)

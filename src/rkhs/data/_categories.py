@@ -6,21 +6,21 @@ are strings, numbers and booleans, or None for missing values; of others (interv
 is the text that counts.
 """
 
-import datetime
-
 import numpy as np
 from sklearn.utils.validation import _check_feature_names, _check_n_features
 
 UNSEEN = -1  # code of a category that is not in the list
 _DATES = ("date", "time", "duration", "period")  # how the names of their types begin
-_DATE_OBJECTS = (datetime.date, datetime.timedelta)  # a datetime is a date
-_OTHER = ("interval", "list", "struct", "array", "binary", "object")  # that may be no numbers
+_TEXT = ("str", "large_str", "categor", "enum", "dictionary")
+_OTHER = ("struct", "list", "array", "map", "binary", "interval", "time32", "time64")
 _DAY = 86_400e6  # microseconds
 _MOST = 2**24  # codes that float32 tells apart
 
 
 def learn_categories(X, known=None):
     """A table with codes for the categories of its text and categorical columns.
+
+    Columns of a data frame that hold neither numbers nor text are refused.
 
     Parameters
     ----------
@@ -71,7 +71,9 @@ def learn_categories(X, known=None):
 
 
 def dates_as_numbers(X):
-    """A data frame with its dates, times and durations in days; other tables as they are.
+    """A data frame with dates, times, durations and (the beginnings of) periods in days.
+
+    Other tables are left as they are, and so are columns of Python's own dates.
 
     Examples
     --------
@@ -83,33 +85,23 @@ def dates_as_numbers(X):
     """
     if not _is_frame(X):
         return X
-    places = [j for j, kind in enumerate(_kinds(X)) if _is_dates(kind, _column(X, j))]
+    places = [j for j, kind in enumerate(_kinds(X)) if _is_dates(kind)]
     return _replaced(X, {j: _days(_column(X, j)) for j in places}) if places else X
 
 
-def _is_dates(kind, column) -> bool:
-    return kind.startswith(_DATES) or isinstance(_first_object(kind, column), _DATE_OBJECTS)
-
-
-def _first_object(kind, column):
-    """The first value of a column of Python objects that is not missing, else None."""
-    if kind != "object" or not hasattr(column, "first_valid_index"):
-        return None
-    known = column.notna().to_numpy()
-    return column.iloc[known.argmax()] if known.any() else None
+def _is_dates(kind) -> bool:
+    return kind.startswith(_DATES) and not kind.startswith(_OTHER)
 
 
 def _days(column):
     """A column of dates or durations in days, NaN where it has none."""
     if hasattr(column, "iloc"):
-        import pandas as pd
-
         kind = str(column.dtype).lower()
-        if kind == "object":
-            durations = isinstance(_first_object(kind, column), datetime.timedelta)
-            column = (pd.to_timedelta if durations else pd.to_datetime)(column)
-        elif kind.startswith("period"):
+        if kind.startswith("period"):
             column = column.dt.to_timestamp()
+        elif "pyarrow" in kind:
+            durations = kind.startswith("duration")
+            column = column.astype("timedelta64[us]" if durations else "datetime64[us, UTC]")
         if getattr(column.dtype, "tz", None) is not None:
             column = column.dt.tz_convert("UTC").dt.tz_localize(None)
         values = column.to_numpy()
@@ -175,28 +167,35 @@ def refuse_text(X) -> None:
 
 
 def _refuse_other(X) -> None:
-    """Say which column of a data frame holds what is no number and no category."""
+    """Say which column of a data frame holds what is no number, text or category."""
     text = text_columns(X)
     for j, kind in enumerate(_kinds(X)):
-        if j in text or not kind.startswith(_OTHER):
+        # Objects of pandas may be anything: missing values, numbers, dates.
+        plain = kind == "object" and hasattr(X, "iloc")
+        if j in text or not (kind == "object" or _is_other(kind)):
             continue
-        values = _column(X, j)
-        if kind == "object" and hasattr(values, "iloc"):  # anything: pandas does not say what
-            values = (value for value in values if not _is_number(value))
+        column = _column(X, j)
+        if plain:
+            value = next((value for value in column if not _is_number(value)), None)
         else:
-            values = values.head(1).to_list()
-        for value in values:
+            known = column.dropna() if hasattr(X, "iloc") else column.drop_nulls()
+            value = next(iter(known.head(1).to_list()), None)
+        if not plain or value is not None:
             raise ValueError(
-                f"Column {X.columns[j]!r} holds values like {value!r:.80} (type {kind}), which "
-                "are neither numbers nor text nor dates. Leave it out, or make numbers, text or "
-                "a categorical column of it first."
+                f"Column {X.columns[j]!r} holds values like {value!r:.80} (type {kind}), and a "
+                "kernel needs numbers. Convert it first (pandas.to_numeric, pandas.to_datetime; "
+                "rkhs.data.dates_as_numbers makes numbers of dates), or leave it out."
             )
+
+
+def _is_other(kind) -> bool:
+    return kind.startswith((*_OTHER, *_DATES)) or "list" in kind or "binary" in kind
 
 
 def _is_number(value) -> bool:
     try:
         return value is None or isinstance(float(value), float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False
 
 
@@ -207,7 +206,7 @@ def text_columns(X) -> list[int]:
     return [
         j
         for j, kind in enumerate(_kinds(X))
-        if (kind.startswith(("str", "categor", "enum")) and not kind.startswith("struct"))
+        if (kind.startswith(_TEXT) and not kind.startswith("struct"))
         or (kind == "object" and any(isinstance(value, str) for value in _column(X, j)))
     ]
 

@@ -121,14 +121,15 @@ def _downloaded(name: str) -> Dataset:
 
 def _read(path: Path) -> Dataset:
     damaged = f"{str(path)!r} is damaged, or no file of numpy.savez."
-    if not zipfile.is_zipfile(path):
-        raise ValueError(damaged)
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            missing = [field for field in ("X", "y") if field not in arrays]
-            if missing:
-                raise ValueError(f"{str(path)!r} has no array named {' or '.join(missing)}.")
-            X_test, y_test = (arrays.get(field) for field in ("X_test", "y_test"))
-            return Dataset(arrays["X"], arrays["y"], X_test, y_test)
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise ValueError(damaged) from error
+    with path.open("rb") as file:
+        if not zipfile.is_zipfile(file):
+            raise ValueError(damaged)
+        try:
+            with np.load(file, allow_pickle=False) as arrays:
+                fields = {name: arrays[name] for name in Dataset._fields if name in arrays}
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
+            raise ValueError(damaged) from error
+    missing = [field for field in ("X", "y") if field not in fields]
+    if missing:
+        raise ValueError(f"{str(path)!r} has no array named {' or '.join(missing)}.")
+    return Dataset(**fields)

@@ -273,8 +273,9 @@ class BinnedOperator(Operator):
             _, order, blocks = self._chunks[0]
             if order is not None:
                 if self._places is None:
-                    self._places = np.empty(len(order), np.uint32)
-                    self._places[order] = np.arange(len(order), dtype=np.uint32)
+                    places = np.empty(len(order), np.uint32)
+                    places[order] = np.arange(len(order), dtype=np.uint32)
+                    self._places = places
                 index = self._places[index]
             bins = np.empty((len(index), len(self._starts) - 1), np.uint32)
             for block in blocks:

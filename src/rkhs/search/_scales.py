@@ -349,9 +349,10 @@ class _Samples:
         self._n_jobs = n_jobs
 
     def errors(self, parameters, reference, lowest=None) -> np.ndarray:
-        """On samples that depend on `reference` alone.
+        """Leave-one-out errors on samples that depend on `reference` alone, one a sample.
 
-        Those of the last ones are left out if the first are well above `lowest`.
+        The last samples are left out if the errors on the first are well above `lowest`, the
+        lowest so far on the same samples.
         """
 
         def evaluate(number):

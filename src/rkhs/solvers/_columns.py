@@ -152,7 +152,7 @@ class Grids(Columns):
             )
 
         n_grids = len(where[1])
-        run_tiles(add, slices(n_grids, -(-n_grids // _GRID_SHARES)), n_jobs)
+        run_tiles(add, slices(n_grids, max(1, -(-n_grids // _GRID_SHARES))), n_jobs)
         return out
 
     def _by_grid(self, support):
