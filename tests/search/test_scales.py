@@ -7,7 +7,7 @@ from rkhs.data import RowSource
 from rkhs.kernels import Gaussian, Laplacian
 from rkhs.search import LeaveOneOut, learn_scales, refine_scales
 from rkhs.search._sample import distinct_rows
-from rkhs.search._scales import _Samples, _worth
+from rkhs.search._scales import _worth
 
 
 def friedman(n_rows, n_noise, seed=0):
@@ -90,20 +90,6 @@ def test_threads_change_no_bit():
     X, y = friedman(1500, 0)
     one, two = (learn_scales(Laplacian(), X, y, n_jobs=n) for n in (1, 2))
     np.testing.assert_array_equal(one.length_scale, two.length_scale)
-
-
-def test_what_is_clearly_worse_is_compared_on_fewer_samples():
-    X, y = friedman(3000, 0)
-    data = X.astype(np.float32), (y - y.mean()) / y.std(), np.ones(len(X)), np.zeros(5, bool)
-    samples = _Samples(Laplacian(), *data, 300, n_jobs=2)
-    start = np.log(np.array([1.0, 1.0, 1.0, 1.0, 1.0, 0.05]))
-    lowest = samples.errors(start, start)
-    assert len(lowest) == 4
-    assert len(samples.errors(start, start, lowest)) == 4
-    worse = np.where(np.arange(6) < 3, np.inf, start)
-    few = samples.errors(worse, start, lowest)
-    assert len(few) == 2
-    np.testing.assert_array_equal(few, samples.errors(worse, start)[:2])
 
 
 def test_what_cannot_be_learnt_is_left_at_the_start():

@@ -22,7 +22,6 @@ _LITTLE = 0.05  # of the metric: a column that counts for less is judged by the 
 _FEWER = 0.75  # times the columns, one trial after another
 _GAIN, _TIE = 0.99, 1.001  # times the error without columns that do harm, or nothing
 LEARNT = 0.9  # of the variance: an error above which no column is left out
-_ABOVE = 1.05  # times the lowest error, on the first samples, after which no more are looked at
 _HOPELESS = 1.2  # times the error, after which still fewer columns are not tried
 _LOCAL_STEPS, _LAST_LOCAL_STEPS, _LOCAL_ROWS = 80, 40, 400  # the same among near rows
 _JUDGED = 3  # one in so many of them counts
@@ -245,8 +244,8 @@ def _with_fewer(samples, parameters, values, deadline):
     if used[:-1].sum() < 2 or time.perf_counter() > deadline:
         return found
     losses, start = samples(used[:-1]), parameters[used]
-    here, lowest = start, losses.errors(start, start)
-    if not lowest.mean() < LEARNT:
+    here, lowest = start, losses.error(start, start)
+    if not lowest < LEARNT:
         return found
     for value in values:
         order = np.argsort(-value[used[:-1]], kind="stable")
@@ -257,11 +256,10 @@ def _with_fewer(samples, parameters, values, deadline):
             trial = np.full_like(start, np.inf)
             kept = np.append(order[:count], -1)  # and the noise
             trial[kept] = start[kept]
-            errors = losses.errors(trial, start, lowest)
-            times = errors.mean() / lowest[: len(errors)].mean()
-            if times < _GAIN:
-                here, lowest = trial, errors
-            elif not times < _HOPELESS:
+            error = losses.error(trial, start)
+            if error < _GAIN * lowest:
+                here, lowest = trial, error
+            elif not error < _HOPELESS * lowest:
                 break
     found[used] = here
     return found
@@ -325,8 +323,7 @@ def _are_idle(samples, parameters, columns, deadline):
     if not used[columns].any() or time.perf_counter() > deadline:
         return False  # they are left out already
     losses, start = samples(used[:-1]), parameters[used]
-    before, without = losses.errors(start, start), losses.errors(trial[used], start)
-    return without.mean() <= _TIE * before.mean()
+    return losses.error(trial[used], start) <= _TIE * losses.error(start, start)
 
 
 class _Samples:
@@ -348,25 +345,18 @@ class _Samples:
         )
         self._n_jobs = n_jobs
 
-    def errors(self, parameters, reference, lowest=None) -> np.ndarray:
-        """Leave-one-out errors on samples that depend on `reference` alone, one a sample.
-
-        The last samples are left out if the errors on the first are well above `lowest`, the
-        lowest so far on the same samples.
-        """
+    def error(self, parameters, reference) -> float:
+        """Mean over samples that depend on `reference` alone."""
 
         def evaluate(number):
             loss = self._late[number % SAMPLES]
             sample = self._sample(reference, number, loss.n_rows)
             return loss(parameters, *sample, with_gradient=False)[0]
 
-        errors: list[float] = []
         n_samples = self._n_compared * self._n_different(self._late)
-        for pair in slices(n_samples, SAMPLES):  # one at a time for each loss, which has buffers
-            errors += tile_map(evaluate, range(pair.start, pair.stop), self._n_jobs)
-            if lowest is not None and np.mean(errors) > _ABOVE * lowest[: len(errors)].mean():
-                break
-        return np.array(errors)
+        pairs = slices(n_samples, SAMPLES)  # one at a time for each loss, which has buffers
+        parts = (tile_map(evaluate, range(pair.start, pair.stop), self._n_jobs) for pair in pairs)
+        return float(np.mean([error for part in parts for error in part]))
 
     def __call__(self, parameters, step):
         """Means of error and gradient over the samples of a step."""
