@@ -199,6 +199,24 @@ def _sum_piece(g, piece, numbers, rows, out):
         _sum_slopes(numbers16(addresses[piece, g], last - first), slope, bend, shift, out)
 
 
+@njit(inline="always")
+def _minimise_one(j, place, value, coef, curvature, alpha, sparse, rooms):
+    """Minimise over a coordinate, whose sums and change have a place in `rooms`; its violation."""
+    n_parts = rooms.shape[0] - 1
+    worst = 0.0
+    for c in range(coef.shape[1]):
+        slope = 0.0
+        for p in range(n_parts):
+            slope += rooms[p, place, c]
+        slope *= value
+        w = coef[j, c]
+        bend = curvature[j, c if curvature.shape[1] > 1 else 0]
+        worst = max(worst, _violation(slope, w, alpha, sparse))
+        coef[j, c] = _minimiser(slope, w, bend, alpha, sparse)
+        rooms[n_parts, place, c] = value * (coef[j, c] - w)
+    return worst
+
+
 @_fast
 def _minimise_bins(g, part, starts, value, coef, curvature, penalty, rooms):
     """Minimise over a part of a grid's bins, each alone; the largest violation met."""
@@ -208,17 +226,9 @@ def _minimise_bins(g, part, starts, value, coef, curvature, penalty, rooms):
     start, size = starts[g], starts[g + 1] - starts[g]
     worst = 0.0
     for b in range(size * part // n_parts, size * (part + 1) // n_parts):
-        j = start + b
-        for c in range(coef.shape[1]):
-            slope = 0.0
-            for p in range(n_parts):
-                slope += rooms[p, b, c]
-            slope *= value
-            w = coef[j, c]
-            bend = curvature[j, c if curvature.shape[1] > 1 else 0]
-            worst = max(worst, _violation(slope, w, alpha, sparse))
-            coef[j, c] = _minimiser(slope, w, bend, alpha, sparse)
-            change[b, c] = value * (coef[j, c] - w)
+        worst = max(
+            worst, _minimise_one(start + b, b, value, coef, curvature, alpha, sparse, rooms)
+        )
     if part == n_parts - 1:
         change[size] = 0.0  # rows of unknown bins, numbered after the last, do not change
     return worst
@@ -307,6 +317,85 @@ def _list_places(bins, places, n_old, old, new, n_olds, n_news):
 
 
 @_fast
+def random_sweep(team, order, size, lists, value, rows, coef, curvature, penalty, rooms, found):
+    """As `sweep`, for coordinates in a given order, so many of them at once.
+
+    Parameters
+    ----------
+    team, value, rows, penalty, rooms, found : as for `sweep`
+    order : the coordinates
+    size : how many move at once
+    lists : where the rows of each coordinate begin, for each piece; the rows, by their number in
+        the piece; and where pieces begin
+    """
+    thread, n_threads, claims, done = team
+    n_pieces = claims.shape[1]
+    first = thread * n_pieces // n_threads
+    n_batches = -(-order.shape[0] // size)
+    for stage in range(2 * n_batches + 1):
+        piece = claim(claims, stage, first)
+        if piece >= 0 and stage > 0:
+            wait(done, stage - 1, n_pieces)
+        while piece >= 0:
+            visit = stage // 2
+            batch = order[visit * size : (visit + 1) * size]
+            if stage % 2 == 1:
+                found[visit, piece] = _minimise_batch(
+                    batch, piece, value, coef, curvature, penalty, rooms
+                )
+            else:
+                if visit > 0:
+                    last = order[(visit - 1) * size : visit * size]
+                    _move_by_list(last, piece, lists, rooms[n_pieces], rows)
+                if visit < n_batches:
+                    _sum_by_list(batch, piece, lists, rows, rooms[piece])
+            finish(done, stage)
+            piece = claim(claims, stage, first)
+
+
+@_fast
+def _move_by_list(batch, piece, lists, change, rows):
+    """Move the responses of a piece of the rows along the changes of some coordinates."""
+    pointers, entries, bounds = lists
+    shift = rows[2][bounds[piece] : bounds[piece + 1]]
+    for k in range(batch.shape[0]):
+        j = batch[k]
+        for c in range(shift.shape[1]):
+            step = change[k, c]
+            if step != 0.0:
+                for e in range(pointers[piece, j], pointers[piece, j + 1]):
+                    shift[entries[e], c] += step
+
+
+@_fast
+def _sum_by_list(batch, piece, lists, rows, out):
+    """Sums of the slopes of a piece of the rows over some coordinates."""
+    pointers, entries, bounds = lists
+    first, last = bounds[piece], bounds[piece + 1]
+    slope, bend, shift = rows[0][first:last], rows[1][first:last], rows[2][first:last]
+    for k in range(batch.shape[0]):
+        j = batch[k]
+        for c in range(shift.shape[1]):
+            h = c if bend.shape[1] > 1 else 0
+            total = 0.0
+            for e in range(pointers[piece, j], pointers[piece, j + 1]):
+                i = entries[e]
+                total += slope[i, c] + bend[i, h] * shift[i, c]
+            out[k, c] = total
+
+
+@_fast
+def _minimise_batch(batch, part, value, coef, curvature, penalty, rooms):
+    """Minimise over a part of some coordinates, each alone; the largest violation met."""
+    alpha, sparse = penalty
+    n_parts = rooms.shape[0] - 1
+    size, worst = batch.shape[0], 0.0
+    for k in range(size * part // n_parts, size * (part + 1) // n_parts):
+        worst = max(worst, _minimise_one(batch[k], k, value, coef, curvature, alpha, sparse, rooms))
+    return worst
+
+
+@_fast
 def sort_by_bin(bins, pointers, entries, position):
     """Rows of each known bin next to each other in `entries` from `position` on; where they end.
 
@@ -327,38 +416,6 @@ def sort_by_bin(bins, pointers, entries, position):
             entries[places[b]] = i
             places[b] += 1
     return position
-
-
-@_fast
-def sum_over_columns(pointers, entries, columns, v, out):
-    """out[k] = sum of v over the rows of column columns[k]."""
-    for k in range(columns.shape[0]):
-        for e in range(pointers[columns[k]], pointers[columns[k] + 1]):
-            for c in range(v.shape[1]):
-                out[k, c] += v[entries[e], c]
-
-
-@_fast
-def add_of_columns(pointers, entries, columns, delta, f):
-    """f[i] += delta[k] for the rows i of column columns[k]; the rows that changed."""
-    moved = np.zeros(columns.shape[0], np.bool_)
-    count = 0
-    for k in range(columns.shape[0]):
-        for c in range(delta.shape[1]):
-            moved[k] |= delta[k, c] != 0.0
-        if moved[k]:
-            count += pointers[columns[k] + 1] - pointers[columns[k]]
-    rows = np.empty(count, np.int64)
-    count = 0
-    for k in range(columns.shape[0]):
-        if moved[k]:
-            for e in range(pointers[columns[k]], pointers[columns[k] + 1]):
-                i = np.int64(entries[e])
-                for c in range(f.shape[1]):
-                    f[i, c] += delta[k, c]
-                rows[count] = i
-                count += 1
-    return rows
 
 
 @_fast

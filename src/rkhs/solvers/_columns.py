@@ -36,6 +36,8 @@ class Columns:
         Number of blocks if they are the same in each epoch and known by number, else 0.
     whole_epochs : bool
         Whether `sweep` visits blocks one after the other by itself.
+    damping : float
+        By how much steps are shortened.
     """
 
     order: np.ndarray | None = None
@@ -43,6 +45,7 @@ class Columns:
     curvature: np.ndarray
     n_fixed = 0
     whole_epochs = False
+    damping = 1.0
 
     def blocks(self, seed: int, epoch: int) -> list:
         """The blocks in this epoch's random order."""
@@ -207,34 +210,46 @@ class Grids(Columns):
 class RandomBins(Columns):
     """Random binning, bins drawn at random from all grids; rows are listed by bin."""
 
+    whole_epochs = True
+
     def __init__(self, operator, weight, bend, batch):
         self._value, starts = operator.value, operator.starts
         self.order, chunks = operator.hold()
-        self.pieces, bins = _cut(chunks, _piece_size(len(weight)))
-        self._lists = list(tile_map(lambda b: _by_bin(b, starts), bins, operator.n_jobs))
+        self.pieces, bins = _cut(chunks, _piece_size(len(weight), _GRID_PIECE_ROWS))
         n_grids, n_bins = len(starts) - 1, int(starts[-1])
+        bounds = np.array([0, *(piece.stop for piece in self.pieces)])
+        pointers = np.empty((len(bins), n_bins + 1), np.int64)
+        entries = np.empty(n_grids * bounds[-1], np.uint32)
+
+        def fill(piece):
+            _by_bin(bins[piece], starts, pointers[piece], entries, n_grids * bounds[piece])
+
+        run_tiles(fill, range(len(bins)), operator.n_jobs)
+        self._lists = pointers, entries, bounds
         self._batch = batch or max(1, n_bins // n_grids)
         self._n_bins = n_bins
-        self.curvature = bend * operator.squared_column_sums(weight[:, None])
-        np.maximum(self.curvature, SMALLEST, out=self.curvature)
-        self.curvature *= _damping(n_grids, self._batch, n_bins)
+        self.damping = _damping(n_grids, self._batch, n_bins)
+        self.curvature = self.damping * bend * operator.squared_column_sums(weight[:, None])
 
     def blocks(self, seed, epoch):
-        return _drawn(seed, epoch, self._n_bins, self._batch)
+        return [np.argsort(uniform(seed, _STREAM, epoch, (self._n_bins,)))]
 
-    def add(self, piece, block, delta, f):
+    def sweep(self, blocks, slope, bend, shift, coef, curvature, alpha, sparse, n_jobs):
+        """As for `Grids`, a batch of bins after the other."""
         from rkhs.compute import _coordinate_loops
 
-        pointers, entries = self._lists[piece]
-        return _coordinate_loops.add_of_columns(pointers, entries, block, self._value * delta, f)
-
-    def sums(self, piece, block, v):
-        from rkhs.compute import _coordinate_loops
-
-        pointers, entries = self._lists[piece]
-        out = np.zeros((len(block), v.shape[1]))
-        _coordinate_loops.sum_over_columns(pointers, entries, block, v, out)
-        return self._value * out
+        (order,) = blocks
+        n_batches, n_pieces = -(-len(order) // self._batch), len(self.pieces)
+        rooms = np.empty((n_pieces + 1, min(self._batch, len(order)), coef.shape[1]))
+        found = np.zeros((n_batches, n_pieces))
+        claims, done = _counters(2 * n_batches + 1, n_pieces)
+        shared = order, self._batch, self._lists, self._value, (slope, bend, shift)
+        rest = coef, curvature, (float(alpha), bool(sparse)), rooms, found
+        together(
+            lambda *who: _coordinate_loops.random_sweep((*who, claims, done), *shared, *rest),
+            n_jobs,
+        )
+        return found.max(axis=1)
 
 
 class DenseBlocks(Columns):
@@ -393,15 +408,11 @@ def _counters(n_stages, n_units):
     return np.zeros((n_stages, n_units), np.int64), np.zeros(n_stages, np.int64)
 
 
-def _by_bin(bins, starts):
-    """Where each bin's rows begin, and the rows bin by bin."""
+def _by_bin(bins, starts, pointers, entries, position):
+    """Write the rows bin by bin to `entries` from `position` on, and where each bin's begin."""
     from rkhs.compute import _coordinate_loops
 
-    entries = np.empty(sum(map(len, bins)), np.uint32)
-    pointers = np.empty(starts[-1] + 1, np.int64)
-    position = 0
     for grid, numbers in enumerate(bins):
         part = pointers[starts[grid] : starts[grid + 1]]
         position = _coordinate_loops.sort_by_bin(numbers, part, entries, position)
     pointers[-1] = position
-    return pointers, entries[:position]

@@ -132,7 +132,7 @@ class CoordinateDescent(Solver):
 
     def memory(self, operator, n_outputs, has_features, budget):
         vectors = super().memory(operator, n_outputs, has_features, budget)
-        if self.scheme == "grid":
+        if self.scheme == "grid" or operator.is_sparse:
             vectors *= 2
         own = vectors + columns_bytes(operator, self.scheme, self.batch)
         if self.scheme == "grid" and operator.is_sparse:
@@ -222,7 +222,8 @@ def _sweep(problem, state):
         problem.penalty == "l1",
         problem.n_jobs,
     )
-    state.violations[state.blocks] = violations
+    if columns.n_fixed:
+        state.violations[state.blocks] = violations
     state.f = f + shift
     _measure(problem, state)
     if not loss.quadratic and not state.objective <= highest:
@@ -249,6 +250,8 @@ def _expand(problem, state):
     # Memory that is new to the system costs as much as the sums.
     out = state.curvature if state.curvature.shape[1] == bends.shape[1] else None
     state.curvature = problem.operator.squared_column_sums(bends, out)
+    if state.columns.damping != 1.0:
+        state.curvature *= state.columns.damping
 
 
 def _epoch(problem, state):
