@@ -179,7 +179,8 @@ def test_with_the_l2_penalty_it_has_the_exact_optimum(loss, space, scheme):
 
 
 @pytest.mark.parametrize("batch", [1, 7, 1000])
-def test_random_scheme_converges_for_any_batch(batch):
+def test_random_scheme_converges_for_any_batch(batch, monkeypatch):
+    monkeypatch.setattr("rkhs.solvers._columns._GRID_PIECE_ROWS", 64)
     problem = problem_of(n_rows=200, alpha=5e-3)
     least = run(problem, CoordinateDescent(TIGHT)).state.objective
     solver = CoordinateDescent(1e-2, "random", batch=batch)
